@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from headrace.audit.service.checkpoints.checkpointer import Checkpointer
 from headrace.audit.service.hearing.other_audits import Position
 from headrace.audit.service.judge import Judge
-from headrace.audit.service.store.database import database_at
 from headrace.audit.service.store.ledger import Ledger
+from headrace.audit.service.store.opening import database_at
 from headrace.runtime.clock import ManualClock
 
 from . import one_topic, store
@@ -65,7 +65,7 @@ def measure(address: str, topics: int, *, progress: Callable[[str], None]) -> di
     hour_ms = newest // one_topic.HOUR_MS * one_topic.HOUR_MS + one_topic.HOUR_MS
     clock = ManualClock(hour_ms)
     ledger = Ledger(database, one_topic.SETTINGS, clock)
-    ledger.open()
+    ledger.books.open()
     judge = Judge(ledger, clock)
     judge.open()
     topic = TopicInAFile()

@@ -33,10 +33,10 @@ def tell(database: Database, topic: str, number: int, *, first_hour_ms: int, hou
     """Fill the database with `hours` of one topic, told by run number `number`; windows older than three days are days then."""
     clock = ManualClock(first_hour_ms)
     ledger = Ledger(database, SETTINGS, clock)
-    ledger.open()
+    ledger.books.open()
     judge = Judge(ledger, clock)
     judge.open()
-    ledger.see_topic_ids(LIVE, {topic: f"id-{topic}"}, first_hour_ms)
+    ledger.logs.see_topic_ids(LIVE, {topic: f"id-{topic}"}, first_hour_ms)
     for hour in range(hours):
         clock.advance(HOUR_MS)
         tell_hour(ledger, judge, clock, topic, number, hour, first_hour_ms + hour * HOUR_MS, loses=loses)
@@ -52,11 +52,11 @@ def tell_hour(
     for report in _reports(topic, number, hour, batches, loses=loses):
         ledger.take_reports([Message(0, position, encode(report), None)], {}, {0: position + 1})
         position += 1
-    generation, _ = ledger.positions(LIVE)
+    generation, _ = ledger.logs.positions(LIVE)
     for tier in (LIVE, OFFLINE):
         clock.advance(1)
         read = LogRead(found=_read(tier, topic, batches))
-        assert ledger.take_reads(tier, generation, [read], {TopicPartition(topic, 0): clock.now_ms()})
+        assert ledger.logs.take_reads(tier, generation, [read], {TopicPartition(topic, 0): clock.now_ms()})
     clock.advance(1)
     ledger.heard_all(clock.now_ms(), {})
     judge.bring_up_to_date(topic)

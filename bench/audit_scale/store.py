@@ -9,7 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.audit.service.store.audit_log import MOST_CHANGES
-from headrace.audit.service.store.database import Database, database_at
+from headrace.audit.service.store.database import Database
+from headrace.audit.service.store.opening import database_at
 from headrace.audit.service.store.tables import LISTS, TABLES, columns_of
 from headrace.audit.service.store.verdicts import DAY_MS
 

@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.audit.model import build_facts, comparison, differences, packed_rows, runs, tier_reports, verdict
-from headrace.audit.model.checks import quarantine, unheard
+from headrace.audit.model.case import HopFinding
+from headrace.audit.model.checks import later, live, producers, quarantine, quarantine_read, unheard
 from headrace.audit.model.differences import Findings
+from headrace.audit.model.tiers import PRODUCER
 from headrace.audit.service.hearing import other_audits
 from headrace.audit.service.hearing.steady_clock import SteadyClock
 from tests.support.audit_world import hearing
@@ -70,21 +72,20 @@ def _nothing_of_it(_topic: Any, window: Any, rule: Any) -> Any:
     return window if rule.is_required else replace(window, found={**window.found, rule.name: {}, rule.before: {}})
 
 
-_JUDGEMENT = verdict._Judgement
 SAFEGUARDS: dict[str, Off] = {
-    "every run has sealed the window": (_JUDGEMENT, "_producers_sealed", _yes),
-    "a held window waits for its run": (runs, "_holds", _no),
+    "every run has sealed the window": (verdict, "check_producers", lambda *_: HopFinding(tier=PRODUCER)),
+    "a held window waits for its run": (producers, "holds", _no),
     "a held window exists, mentioned or not": (build_facts, "held_windows", _nothing),
     "a seal takes no held window back": (runs.Run, "hold_of", _unless_sealed),
-    "a lost report is waited for": (runs, "has_lost_reports", _no),
-    "live is read after the last word": (_JUDGEMENT, "_last_word_ms", _zero),
-    "a gap in what a tier told is never complete": (verdict, "accounts_for", _yes),
+    "a lost report is waited for": (producers, "has_lost_reports", _no),
+    "live is read after the last word": (live, "last_word_ms", _zero),
+    "a gap in what a tier told is never complete": (later, "accounts_for", _yes),
     "records are compared by sequence": (differences, "compare_sequences", _nothing),
-    "records are compared by offset": (verdict, "compare_tiers", lambda *_: Findings()),
+    "records are compared by offset": (later, "compare_tiers", lambda *_: Findings()),
     "content is compared by CRC": (comparison, "differ", _no),
     "a batch sent again is one batch": (comparison, "_last_numbers", _as_it_stands),
     "what nobody reported is doubled": (differences, "_is_forgiven", _yes),
-    "a retired run makes ACCEPTED": (_JUDGEMENT, "_lacks_a_word_of", _no),
+    "a retired run makes ACCEPTED": (producers, "lacks_a_word_of", _no),
     "losses by name make ACCOUNTED": (verdict, "without_address", lambda *_: {}),
     "what nobody could read is not missing": (differences, "_may_be_hidden", _no),
     "what nobody could read must be proven by a later tier": (differences, "_unproven", _nothing),
@@ -95,13 +96,13 @@ SAFEGUARDS: dict[str, Off] = {
     "a replay leaves other windows alone": (runs.Run, "may_touch", _yes),
     "reports that were lost are unread reports": (unheard, "unheard_records", _zero),
     "a batch of another topic is doubled": (hearing, "window_facts", _of_this_topic_alone),
-    "who began midway answers for the rest alone": (verdict, "since_it_began", _whole),
-    "who began midway answers for the rest": (verdict, "since_it_began", _nothing_of_it),
+    "who began midway answers for the rest alone": (later, "since_it_began", _whole),
+    "who began midway answers for the rest": (later, "since_it_began", _nothing_of_it),
     "a person's word holds for its records": (verdict, "digest_of_tier", lambda _: _Whatever()),
     "time never goes back": (SteadyClock, "now_ms", lambda self: self._clock.now_ms()),
     "what another audit has not read is kept": (other_audits, "least", lambda mine, *_: mine),
-    "a quarantined record is looked up": (verdict, "compare_quarantine", lambda *_: Findings()),
-    "the quarantine is read behind the claim": (verdict, "behind", lambda *_: None),
+    "a quarantined record is looked up": (quarantine_read, "compare_quarantine", lambda *_: Findings()),
+    "the quarantine is read behind the claim": (quarantine_read, "behind", lambda *_: None),
     "what the quarantine held once is remembered": (quarantine, "former_crcs", lambda _: {}),
     "what expired in quarantine has no address": (tier_reports.TierReports, "expire", _zero),
 }

@@ -1,18 +1,13 @@
-"""One run of a producer as the audit knows it: heard when, sealed and holding what, and whether a report of its was lost; and
-what its silence means for a window (`Sealing`). Pure.
+"""One run of a producer as the audit knows it: heard when, sealed and holding what, and whether a report of its was lost. Pure.
 
-A run is (instance, epoch). Its counts per window are in `tier_reports.py`.
+A run is (instance, epoch). Its counts per window are in `tier_reports.py`, what its silence means for one in `checks.producers`.
 """
 
 from bisect import insort
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .messages import Hold, ProducerReport, Retirement
-from .tiers import PRODUCER, TierRule
-
-if TYPE_CHECKING:
-    from .facts import TopicFacts, WindowFacts
 
 MOST_GAPS = 100
 """Stretches of lost sequence numbers remembered one by one.
@@ -25,8 +20,6 @@ MOST_SEALS = 100
 A run is written down with each of its reports: one that logs for months must not grow with them.
 """
 
-PRESUMED_DEAD_MS = 3_600_000
-"""After so long a silence, windows that begin later do not wait for a run that never says what it holds: they are ACCEPTED."""
 MOST_HELD = 1_000
 """Held windows of a run that are looked at one by one though nobody has mentioned them."""
 
@@ -215,118 +208,3 @@ def _drop(index: dict[Any, Any], name: object, one: object) -> None:
 def has_lost_reports(run: Run) -> bool:
     """Return whether a report that the run has numbered never arrived."""
     return bool(run.gaps)
-
-
-def _holds(run: Run, window: "WindowFacts") -> bool:
-    """Return whether the run may have records of the window that it never told of."""
-    return run.hold_of(window.window_start_ms, window.window_end_ms) is not None
-
-
-class Sealing:
-    """Whether the producers have said all that they will say of one window; who is waited for, and who is silent."""
-
-    def __init__(self, topic: "TopicFacts", window: "WindowFacts", heard_ms: int) -> None:
-        self.topic = topic
-        self.window = window
-        self.heard_ms = heard_ms
-        self.waiting: list[str] = []
-        self.silent: dict[str, str] = {}
-        """Who → in words. A dict keeps the order and each name once."""
-        self.retired: dict[str, str] = {}
-        """Instance → who took its seal's place, in words."""
-
-    def _blame(self, who: str, since_ms: int, deadline_ms: int, waiting_for: str, note: str = "") -> None:
-        """Wait for `who`, or call it silent when it has stood still since `since_ms` for longer than its deadline. `note`: why it
-        stands still, in its own words.
-        """
-        still_ms = self._still_ms(since_ms)
-        if still_ms > deadline_ms:
-            self.silent.setdefault(who, f"{waiting_for} ({note or f'silent for {still_ms // 1000} s'})")
-        else:
-            self.waiting.append(waiting_for)
-
-    def _still_ms(self, since_ms: int) -> int:
-        """Return for how long the audit has listened since then."""
-        return self.heard_ms - max(since_ms, self.topic.listening_since_ms)
-
-    def _seen_ms(self) -> int:
-        """Return when anything was last learnt about this window."""
-        found = (one.updated_ms for by_partition in self.window.found.values() for one in by_partition.values())
-        return max([self.window.reported_ms, *found])
-
-    def _producers_sealed(self, rule: TierRule) -> bool:
-        if not self.topic.has_producers:
-            self._blame(PRODUCER, self._seen_ms(), rule.deadline_ms, "no producer of this topic has announced itself")
-            return False
-        waits = len(self.waiting) + len(self.silent)
-        for run in self.topic.runs:
-            self._run_sealed(run, rule.deadline_ms)
-        return len(self.waiting) + len(self.silent) == waits
-
-    def _run_sealed(self, run: Run, deadline_ms: int) -> None:
-        name = f"{PRODUCER}:{run.key.instance}"
-        if not self._concerns(run):
-            return
-        if run.retired is not None:
-            if self._lacks_a_word_of(run):
-                words = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
-                self.retired[run.key.instance] = words + self._last_known(run)
-            return
-        if has_lost_reports(run):
-            lost = sum(end - start for start, end in run.gaps)
-            self.silent.setdefault(name, f"{lost} of the reports of {name} never arrived")
-            return
-        if run.holds is not None:
-            self._let_go(run, name, deadline_ms)
-            return
-        if run.sealed_ms(self.window.window_end_ms) is not None:
-            return
-        touches = self._is_touched_by(run)
-        succeeded_at = self.topic.superseded_at.get(run.key)
-        if succeeded_at is not None:
-            # It ended without sealing. What it had stored and not yet reported is no proof of doubles, and what it lost in
-            # memory nobody can count.
-            if touches or self.window.window_start_ms < succeeded_at:
-                self.silent.setdefault(name, f"an earlier run of {name} (epoch {run.key.epoch}) ended without sealing")
-            return
-        if self._still_ms(run.heard_ms) > PRESUMED_DEAD_MS and not touches and self.window.window_start_ms > run.heard_ms:
-            self.retired[run.key.instance] = f"{name}, presumed dead: it was silent for an hour and never said what it held"
-            return
-        self._blame(name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
-
-    def _let_go(self, run: Run, name: str, deadline_ms: int) -> None:
-        """Wait for a run that says what it holds: for a held window until it lets go, for another one while the run is heard."""
-        window = self.window
-        if _holds(run, window):
-            if run.key in self.topic.superseded_at:
-                words = f"an earlier run of {name} (epoch {run.key.epoch}) ended without sealing"
-                self.silent.setdefault(name, words + self._last_known(run))
-                return
-            note = f"silent for {self._still_ms(run.heard_ms) // 1000} s{self._last_known(run)}"
-            self._blame(name, run.heard_ms, deadline_ms, f"{name} holds the window", note)
-        elif run.was_cut_off(window.window_start_ms, window.window_end_ms):
-            words = f"{name} was not heard since the audit topic was away, and may have taken events meanwhile"
-            self._blame(name, run.heard_ms, deadline_ms, words)
-        elif run.sealed_ms(window.window_end_ms) is None and self._still_ms(run.heard_ms) <= deadline_ms:
-            self.waiting.append(f"{name} has not sealed the window")
-
-    def _last_known(self, run: Run) -> str:
-        """Return, in words, how many records of the window were under way when the run last said so."""
-        hold = run.hold_of(self.window.window_start_ms, self.window.window_end_ms)
-        return f"; {hold.under_way} records were under way when it was last heard" if hold is not None and hold.under_way else ""
-
-    def _concerns(self, run: Run) -> bool:
-        """Return whether the window waits for the run: a replay announces the times of its events."""
-        return run.may_touch(self.window.window_start_ms, self.window.window_end_ms) or self._is_touched_by(run)
-
-    def _is_touched_by(self, run: Run) -> bool:
-        return run.key in self.window.producers or any(owner.key == run.key for owner in self.window.owners.values())
-
-    def _lacks_a_word_of(self, run: Run) -> bool:
-        """Return whether a run that will say nothing more may have had more to say about this window."""
-        if run.holds is not None and not run.gaps:
-            return _holds(run, self.window) or run.was_cut_off(self.window.window_start_ms, self.window.window_end_ms)
-        if not run.gaps and run.sealed_ms(self.window.window_end_ms) is not None:
-            return False
-        ended_ms = self.topic.superseded_at.get(run.key, run.heard_ms)
-        return self._is_touched_by(run) or self.window.window_start_ms <= ended_ms

@@ -27,8 +27,8 @@ from .ingest.reader import LogReader
 from .judge import Judge
 from .retiring import Retiring
 from .settings import AuditSettings
-from .store.database import database_at
 from .store.ledger import Ledger
+from .store.opening import database_at
 from .web.endpoints import Site, application
 from .web.webhook import Webhook
 
@@ -77,7 +77,7 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         database.open()
         lifecycle.started("database", database.close)
         ledger = Ledger(database, process.settings, clock)
-        ledger.open()
+        ledger.books.open()
         webhook = None if process.settings.webhook_url is None else Webhook(process.settings.webhook_url)
         tell = None if webhook is None else webhook.tell
         judge = Judge(ledger, clock, tell, tell)
@@ -122,7 +122,7 @@ def _hearing(ledger: Ledger) -> Mapping[str, object]:
     try:
         return ledger.hearing()
     except StoreError:
-        return {}  # `ledger.failure` says so, and the service goes on when the store is back
+        return {}  # `ledger.books.failure` says so, and the service goes on when the store is back
 
 
 def _site(
@@ -143,19 +143,19 @@ def _site(
             found.append(f"The last checkpoint could not be written: {checkpointer.failure}")
         if webhook is not None and webhook.failure:
             found.append(f"Changes of verdicts are not accepted now: {webhook.failure}")
-        if ledger.failure:
-            found.insert(0, f"The store cannot be written now: {ledger.failure}")
+        if ledger.books.failure:
+            found.insert(0, f"The store cannot be written now: {ledger.books.failure}")
         return found
 
     def not_ready() -> list[str]:
         reasons = [] if collector.is_running else ["the collector has not started"]
-        return [*reasons, *(why for why in (ledger.failure, why_store_has_no_room(process.store)) if why)]
+        return [*reasons, *(why for why in (ledger.books.failure, why_store_has_no_room(process.store)) if why)]
 
     def recount(tier: str, topic: str) -> None:
         reader = readers.get(tier)
         if reader is None:
             raise AuditError(f"there is no {tier} cluster to count again")
-        ledger.recount(tier, topic, reader.log_starts(topic))
+        ledger.logs.recount(tier, topic, reader.log_starts(topic))
 
     return Site(not_ready=not_ready, faults=faults, recount=recount, live=process.live, offline=process.offline)
 

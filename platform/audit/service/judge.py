@@ -91,7 +91,7 @@ class Judge:
     def open(self) -> None:
         """Learn which topics have undecided windows, or some of which a sink's row is undecided."""
         now_ms = self._clock.monotonic_ms()
-        topics = self._ledger.verdict(lambda stored: [*stored.undecided_topics(), *stored.sinks.undecided_topics()])
+        topics = self._ledger.books.verdict(lambda stored: [*stored.undecided_topics(), *stored.sinks.undecided_topics()])
         self._looks = {topic: _Look(now_ms, now_ms) for topic in topics}
 
     def start(self) -> None:
@@ -116,7 +116,7 @@ class Judge:
         for name in dict.fromkeys([*self._ledger.topics_with_news(), *due]):
             if self._stop.is_set() or (within_ms is not None and self._clock.monotonic_ms() - now_ms >= within_ms):
                 return
-            self._ledger.give_way()
+            self._ledger.books.give_way()
             with held(self._lock):
                 self._judge(name)
 
@@ -130,7 +130,7 @@ class Judge:
             except Exception:
                 log.error("not_judging", exc_info=True)
             self.round_ms = self._clock.monotonic_ms() - began_ms
-            self._stop.wait(max(self._ledger.settings.judge_every_ms, MOST_PAUSE * self.round_ms))
+            self._stop.wait(max(self._ledger.books.settings.judge_every_ms, MOST_PAUSE * self.round_ms))
 
     def _judge(self, topic: str) -> None:
         with self._ledger.judging(topic) as (books, news):
@@ -139,8 +139,8 @@ class Judge:
         self._tell(topic, found)
 
     def _judge_windows(self, topic: str, books: TierReports, news: News) -> _Found:
-        stored = self._ledger.verdicts
-        book = self._ledger.book(topic)
+        stored = self._ledger.books.verdicts
+        book = self._ledger.books.book(topic)
         window_ms = books.window_ms
         candidates = set(news.windows) | set(stored.undecided(topic))
         held = held_windows(books, topic)
@@ -161,7 +161,7 @@ class Judge:
                     stored.drop(before)
                 continue
             self.judged_count += 1
-            translated = self._ledger.origins.of_window(facts, window_facts(books, topic, start))
+            translated = self._ledger.logs.origins.of_window(facts, window_facts(books, topic, start))
             verdict = with_main(decide(*translated, now_ms=now_ms), translated[1])
             after = as_json(topic, start, start + window_ms, verdict)
             after["late"] = _late(before, after)
@@ -180,12 +180,12 @@ class Judge:
                 )
                 if verdict.kind.is_final:
                     self._ledger.settle(topic, start)
-        self._ledger.notes.note_changes(found.changes)
+        self._ledger.books.notes.note_changes(found.changes)
         return found
 
     def _with_rows_alone(self, topic: str, news: News) -> set[int]:
         """Return the windows in which the rows of sinks may be others now. Nothing was said that their verdict could hang on."""
-        stored = self._ledger.verdicts
+        stored = self._ledger.books.verdicts
         undecided = stored.with_undecided_sinks(topic) if stored.sinks.is_undecided(topic) else ()
         return news.of_sinks.union(undecided)
 
@@ -199,7 +199,7 @@ class Judge:
         if is_news:
             look.quiet_since_ms = now_ms
         quiet_ms = now_ms - look.quiet_since_ms
-        settings = self._ledger.settings
+        settings = self._ledger.books.settings
         deadline_ms = max([settings.default_deadline_ms, *settings.deadline_ms.values()])
         if quiet_ms > deadline_ms + 2 * DEADLINE_LOOK_MS:
             look.next_ms = now_ms + QUIET_LOOK_MS

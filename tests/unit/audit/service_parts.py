@@ -19,9 +19,9 @@ from headrace.audit.model.tier_reports import LiveBatch, PartitionRead
 from headrace.audit.model.tiers import LIVE
 from headrace.audit.service.judge import Judge
 from headrace.audit.service.settings import AuditSettings, TopicTiers
-from headrace.audit.service.store.database import database_at
 from headrace.audit.service.store.ledger import Ledger, Message
 from headrace.audit.service.store.log_books import LogRead
+from headrace.audit.service.store.opening import database_at
 from headrace.audit.service.web.endpoints import Site
 from headrace.client.fetch.fetched import TopicPartition
 from headrace.runtime.clock import ManualClock
@@ -53,7 +53,7 @@ class Service:
         self.database = database_at(self.store)
         self.database.open()
         self.ledger = Ledger(self.database, self.settings, self.clock)
-        self.ledger.open()
+        self.ledger.books.open()
         self.judge = Judge(self.ledger, self.clock, self.changes.extend, self.sink_changes.extend)
         self.judge.open()
 
@@ -79,11 +79,11 @@ class Service:
         skipped: tuple[Skipped, ...] = (),
         crc: int = CRC,
     ) -> bool:
-        generation, _ = self.ledger.positions(tier)
+        generation, _ = self.ledger.logs.positions(tier)
         found = read_of(tier, from_offset, to_offset, counts, topic, first_sequence=first_sequence, skipped=skipped, crc=crc)
         self.clock.advance(1)
         asked_ms = self.clock.now_ms()
-        return self.ledger.take_reads(tier, generation, [LogRead(found=found)], {TopicPartition(topic, 0): asked_ms})
+        return self.ledger.logs.take_reads(tier, generation, [LogRead(found=found)], {TopicPartition(topic, 0): asked_ms})
 
     def hear(self) -> None:
         self.clock.advance(1)
@@ -91,7 +91,7 @@ class Service:
 
     def windows(self, topic: str = "clicks", **asked: Any) -> list[dict[str, Any]]:
         self.judge.bring_up_to_date(topic)
-        return self.ledger.verdict(lambda stored: stored.page(topic, limit=1_000, **asked))
+        return self.ledger.books.verdict(lambda stored: stored.page(topic, limit=1_000, **asked))
 
     def verdicts(self, topic: str = "clicks") -> dict[int, str]:
         return {one["window_start_ms"]: one["verdict"] for one in self.windows(topic)}
@@ -100,7 +100,7 @@ class Service:
         return Site(
             not_ready=not_ready,
             faults=faults,
-            recount=lambda tier, topic: self.ledger.recount(tier, topic, {0: 0}),
+            recount=lambda tier, topic: self.ledger.logs.recount(tier, topic, {0: 0}),
             live="live:9092",
             offline="offline:9192",
         )

@@ -122,7 +122,7 @@ class Checkpointer:
         def refill(database: Database) -> None:
             fill(database, self._lines(base), [self._lines(one) for one in increments], (base, *increments)[-1].about.checkpoint)
 
-        self._ledger.replace_store(refill)
+        self._ledger.books.replace_store(refill)
 
     def nothing_lost(self) -> None:
         """Know that the store needs no rebuilding: from now on checkpoints are written."""
@@ -149,8 +149,8 @@ class Checkpointer:
         reason = None
         if one.about.layout != LAYOUT:
             reason = f"layout {one.about.layout}, this version writes {LAYOUT}"
-        elif one.about.window_ms != self._ledger.settings.window_ms:
-            reason = f"windows of {one.about.window_ms} ms, the settings say {self._ledger.settings.window_ms}"
+        elif one.about.window_ms != self._ledger.books.settings.window_ms:
+            reason = f"windows of {one.about.window_ms} ms, the settings say {self._ledger.books.settings.window_ms}"
         if reason is not None:
             log.warning("checkpoint_not_usable", checkpoint=one.about.checkpoint, reason=reason)
         return reason is None
@@ -177,13 +177,13 @@ class Checkpointer:
     # -- writing -------------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        self._next_ms = self._clock.monotonic_ms() + self._ledger.settings.checkpoint_every_ms
+        self._next_ms = self._clock.monotonic_ms() + self._ledger.books.settings.checkpoint_every_ms
         while not self._stop.wait(LOOK_MS):
             if self._may_write:
                 self._note_position_if_due()
             if not self._may_write or self._clock.monotonic_ms() < self._next_ms:
                 continue
-            wait_ms = max(self._ledger.settings.checkpoint_every_ms, RESTS_BETWEEN * (self.took_ms or 0))
+            wait_ms = max(self._ledger.books.settings.checkpoint_every_ms, RESTS_BETWEEN * (self.took_ms or 0))
             try:
                 self.write()
             except Exception as error:
@@ -214,15 +214,15 @@ class Checkpointer:
                 return False
             known = self._seen(deadline_ms)
             began_ms = self._clock.monotonic_ms()
-            period = self._ledger.end_period()
-            with self._ledger.snapshot() as read:
+            period = self._ledger.books.end_period()
+            with self._ledger.books.snapshot() as read:
                 made = {one.checkpoint: one.period for one in made_checkpoints(read)}
                 after = usable(known, list(made))
                 facts: dict[str, str] = dict(read("SELECT name, value FROM facts"))
                 about = About(
                     checkpoint=secrets.token_hex(8),
                     layout=LAYOUT,
-                    window_ms=self._ledger.settings.window_ms,
+                    window_ms=self._ledger.books.settings.window_ms,
                     at_ms=self._clock.now_ms(),
                     audit={
                         int(name.partition(":")[2]): int(value) for name, value in facts.items() if name.startswith("collector:")
@@ -238,7 +238,7 @@ class Checkpointer:
                 self._complete = None
                 reason = found.broken.get(about.checkpoint, "it is not on the topic")
                 raise AuditError(f"the checkpoint {about.checkpoint} was written and cannot be read back: {reason}")
-            self._ledger.made_checkpoint(about.checkpoint, period)
+            self._ledger.books.made_checkpoint(about.checkpoint, period)
             known += mine
             self._written_mark = mark
             self.took_ms = self._clock.monotonic_ms() - began_ms
@@ -258,7 +258,7 @@ class Checkpointer:
         """Tell other audits of this cluster how far this one has read."""
         positions = self._ledger.collector_positions()
         if positions:
-            self._topic.note_position(Position(self._ledger.store_id(), self._clock.now_ms(), positions))
+            self._topic.note_position(Position(self._ledger.books.store_id(), self._clock.now_ms(), positions))
             self._noted_at_ms = self._clock.monotonic_ms()
 
     def _unhurried(self, values: Iterable[bytes], deadline_ms: int | None) -> Iterator[bytes]:

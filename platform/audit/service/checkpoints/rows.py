@@ -10,8 +10,8 @@ from base64 import b64decode, b64encode
 from collections.abc import Iterable, Iterator, Sequence
 
 from ..store.changes import changed_keys, changed_rows
-from ..store.database import Database, Reading, Row
-from ..store.tables import LISTS, TABLES, UNITS, columns_of, insert, key_of
+from ..store.database import Database
+from ..store.tables import LISTS, TABLES, UNITS, Reading, Row, columns_of, insert, key_of
 from .form import BadCheckpoint
 
 _ROWS_AT_ONCE = 1_000

@@ -124,7 +124,7 @@ class Collector(ReadingThread):
         """Count what began to write until a deadline after a loss as unread reports, too: it may have announced itself in the
         lost part, and end before its next beat.
         """
-        settings = self._ledger.settings
+        settings = self._ledger.books.settings
         deadline_ms = settings.deadline_ms.get(PRODUCER, settings.default_deadline_ms)
         if self._lost is not None and self._clock.monotonic_ms() - self._lost[0] > deadline_ms:
             self._ledger.lost_until(self._live_ends(), self._lost[1])

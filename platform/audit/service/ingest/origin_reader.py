@@ -47,8 +47,8 @@ class OriginReader:
         try:
             entries = self._reader.read()
             while len(some := list(islice(entries, AT_ONCE))) == AT_ONCE:
-                self._ledger.take_origins(some, None)
-            self._ledger.take_origins(some, asked_ms)
+                self._ledger.logs.take_origins(some, None)
+            self._ledger.logs.take_origins(some, asked_ms)
         except WireError as error:
             raise LedgerUnreadable(self._mirror, self._offline.bootstrap, str(error)) from error
         except sqlite3.Error as error:
@@ -61,5 +61,5 @@ class OriginReader:
         if not is_alike:
             self._reader = LedgerReader(self._offline, self._mirror)
             log.info("origins_read", mirror=self._mirror, offline=self._offline.bootstrap)
-        self._ledger.number_alike(is_alike=is_alike)
+        self._ledger.logs.number_alike(is_alike=is_alike)
         self._is_known = True

@@ -25,27 +25,27 @@ class QuarantineBooks:
 
     @property
     def settings(self) -> AuditSettings:
-        return self._ledger.settings
+        return self._ledger.books.settings
 
     def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]:
-        generation, positions = self._ledger.positions(tier)
+        generation, positions = self._ledger.logs.positions(tier)
         return generation, {_quarantine(name): at for name, at in positions.items()}
 
     def take_reads(self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]) -> bool:
         ended = {_topic(name): asked_ms for name, asked_ms in caught_up.items()}
-        return self._ledger.take_reads(tier, generation, map(_read, reads), ended)
+        return self._ledger.logs.take_reads(tier, generation, map(_read, reads), ended)
 
     def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool:
-        return self._ledger.take_scan(tier, generation, map(_read, reads))
+        return self._ledger.logs.take_scan(tier, generation, map(_read, reads))
 
     def chunks(self, key: LogKey) -> list[Chunk]:
-        return self._ledger.chunks(key._replace(topic=key.topic.removesuffix(QUARANTINE_SUFFIX)))
+        return self._ledger.logs.chunks(key._replace(topic=key.topic.removesuffix(QUARANTINE_SUFFIX)))
 
     def recount(self, tier: str, topic: str, log_starts: Mapping[int, int]) -> None:
-        self._ledger.recount(tier, topic.removesuffix(QUARANTINE_SUFFIX), log_starts)
+        self._ledger.logs.recount(tier, topic.removesuffix(QUARANTINE_SUFFIX), log_starts)
 
     def log_shrank(self, tier: str, name: TopicPartition, log_start: int) -> None:
-        self._ledger.log_shrank(tier, _topic(name), log_start)
+        self._ledger.logs.log_shrank(tier, _topic(name), log_start)
 
 
 class QuarantineReader(LogReader):
@@ -54,17 +54,17 @@ class QuarantineReader(LogReader):
     def __init__(self, live: str, ledger: Ledger, clock: Clock, *, fetch_wait_ms: int = 500) -> None:
         super().__init__(QUARANTINE, live, ledger, clock, fetch_wait_ms=fetch_wait_ms, books=QuarantineBooks(ledger))
         self._starts: dict[TopicPartition, int] = {}
-        ledger.await_quarantines()
+        ledger.logs.await_quarantines()
 
     def _take_topics(self, topics: Iterable[str], ids: Mapping[str, str], asked_ms: int) -> list[str]:
         """Note which quarantine topics there are, and where they begin; return them."""
         names = [topic for topic in topics if topic.endswith(QUARANTINE_SUFFIX) and is_audited(_audited(topic))]
-        self._ledger.see_topic_ids(QUARANTINE, {_audited(name): ids[name] for name in names if name in ids}, asked_ms)
-        self._ledger.see_quarantines({topic: ids.get(topic, "") for topic in topics}, asked_ms)
+        self._ledger.logs.see_topic_ids(QUARANTINE, {_audited(name): ids[name] for name in names if name in ids}, asked_ms)
+        self._ledger.logs.see_quarantines({topic: ids.get(topic, "") for topic in topics}, asked_ms)
         partitions = [TopicPartition(name, partition) for name in names for partition in self._cluster.partitions(name)]
         starts = log_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
         later = {_topic(name): start for name, start in starts.items() if start != self._starts.get(name, 0)}
-        self._ledger.quarantine_begins(later)
+        self._ledger.logs.quarantine_begins(later)
         self._starts = dict(starts)
         return names
 

@@ -54,14 +54,14 @@ class LogReader(ReadingThread):
         self._source = None if copied_from is None else Cluster(copied_from, client_id=f"headrace-audit-{tier}")
         self._origins = None if self._source is None else OriginReader(self._source, self._cluster, mirror, ledger, clock)
         if self._origins is not None:
-            ledger.await_origins()
+            ledger.logs.await_origins()
         self.tier = tier
-        partition_bytes = ledger.settings.fetch_partition_bytes
+        partition_bytes = ledger.books.settings.fetch_partition_bytes
         self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes, hides_aborted=True)
         self._ledger = ledger
-        self._books = ledger if books is None else books
+        self._books = ledger.logs if books is None else books
         self._clock = clock
-        self._batches = ReadBatches(tier, ledger.settings.window_ms)
+        self._batches = ReadBatches(tier, ledger.books.settings.window_ms)
         self.scan = LogScan(tier, self._cluster, self._books, clock)
         self._known: set[TopicPartition] = set()
         self._discover_at_ms: int | None = None
@@ -84,7 +84,7 @@ class LogReader(ReadingThread):
             self._is_suspect = set()
         self.scan.go_on(self._known)
         if not has_read:
-            self._stop.wait(min(200, self._ledger.settings.discover_ms))
+            self._stop.wait(min(200, self._ledger.books.settings.discover_ms))
 
     def _begin_again(self) -> None:
         self._discover_at_ms = None
@@ -108,12 +108,12 @@ class LogReader(ReadingThread):
         self._known = {TopicPartition(topic, partition) for topic in names for partition in self._cluster.partitions(topic)}
         took_ms = self._clock.monotonic_ms() - began_ms
         pause_ms = min(DISCOVER_SHARE * took_ms, MOST_MS_A_TOPIC * len(names))
-        self._discover_at_ms = began_ms + max(self._ledger.settings.discover_ms, pause_ms)
+        self._discover_at_ms = began_ms + max(self._ledger.books.settings.discover_ms, pause_ms)
 
     def _take_topics(self, topics: Iterable[str], ids: Mapping[str, str], asked_ms: int) -> list[str]:
         """Note which topics of the cluster are read, as of `asked_ms`, and by which id; return them."""
         names = [topic for topic in topics if is_audited(topic)]
-        self._ledger.see_topic_ids(self.tier, {topic: ids[topic] for topic in names if topic in ids}, asked_ms)
+        self._ledger.logs.see_topic_ids(self.tier, {topic: ids[topic] for topic in names if topic in ids}, asked_ms)
         return names
 
     def _read(self) -> bool:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ...model.tier_reports import LogKey
-from .database import Database, Row
+from .database import Database
+from .tables import Row
 
 MOST_CHANGES = 100_000
 MOST_NOTES = 10_000

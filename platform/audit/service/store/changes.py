@@ -6,12 +6,9 @@ transactions meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
-from .tables import UNIT_OF, UNITS, upsert
-
-if TYPE_CHECKING:
-    from .database import Database, Reading, Row
+from .tables import UNIT_OF, UNITS, Reading, Row, upsert
 
 KEPT = 2
 """Checkpoints from which the differences are known: the next one can then be used even if one of them cannot."""
@@ -28,10 +25,20 @@ class Made(NamedTuple):
     period: int
 
 
+class Statements(Protocol):
+    """What the notes need of a database."""
+
+    def do(self, statement: str, values: Iterable[Any] = ()) -> None: ...
+
+    def do_many(self, statement: str, rows: Iterable[Row]) -> None: ...
+
+    def rows(self, statement: str, values: Iterable[Any] = ()) -> list[Row]: ...
+
+
 class Changes:
     """Reads and writes the notes, in the transaction that the caller has begun."""
 
-    def __init__(self, database: "Database") -> None:
+    def __init__(self, database: Statements) -> None:
         self._database = database
         self._period: int | None = None
         """None: ask the store."""
@@ -86,18 +93,18 @@ class Changes:
         self._database.do_many(upsert("made_checkpoints"), [(checkpoint, period)])
 
 
-def made_checkpoints(read: "Callable[[str], Iterable[Row]]") -> list[Made]:
+def made_checkpoints(read: Callable[[str], Iterable[Row]]) -> list[Made]:
     """Return the checkpoints from which the differences are known, the newest first."""
     found = [Made(*row) for row in read("SELECT checkpoint, period FROM made_checkpoints ORDER BY period DESC")]
     return [one for one in found if one.checkpoint != _NOW]
 
 
-def changed_keys(read: "Reading", unit: str, since: int) -> Iterator[tuple[Any, ...]]:
+def changed_keys(read: Reading, unit: str, since: int) -> Iterator[tuple[Any, ...]]:
     """Yield the keys of the units that changed after this period."""
     return iter(read(f"SELECT {UNITS[unit][0]} FROM changed_{unit} WHERE period > {since}"))
 
 
-def changed_rows(read: "Reading", table: str, columns: Iterable[str], since: int) -> Iterator[tuple[Any, ...]]:
+def changed_rows(read: Reading, table: str, columns: Iterable[str], since: int) -> Iterator[tuple[Any, ...]]:
     """Yield these columns of the rows of the units that changed after this period."""
     unit = UNIT_OF[table]
     same = " AND ".join(f"r.{column} = c.{column}" for column in UNITS[unit][0].split(", "))

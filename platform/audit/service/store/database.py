@@ -6,18 +6,27 @@ in the dialect that SQLite and PostgreSQL share, with `?` for a value.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
-from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
 from .changes import Changes
-from .tables import ADDED_TO, INDEXES, LAYOUT, LISTS, OWN, TABLES, check_layout, columns_of, insert, unit_key, upsert
-
-Row = tuple[Any, ...]
-Reading = Callable[[str], Iterator[Row]]
-"""Yields the rows that a query finds."""
+from .tables import (
+    ADDED_TO,
+    INDEXES,
+    LAYOUT,
+    LISTS,
+    OWN,
+    TABLES,
+    Reading,
+    Row,
+    check_layout,
+    columns_of,
+    insert,
+    unit_key,
+    upsert,
+)
 
 
 class Database(ABC):
@@ -153,18 +162,3 @@ class Database(ABC):
     def _make_own_tables(self) -> None:
         for table, (columns, key) in OWN.items():
             self._make_table(table, columns, key)
-
-
-def database_at(store: str | Path) -> Database:
-    """Return the database, not yet opened: PostgreSQL for a URL `postgresql://…`, else a SQLite file. Raises StoreError."""
-    if str(store).startswith(("postgresql://", "postgres://")):
-        from .postgresql import PostgresqlDatabase
-
-        return PostgresqlDatabase(str(store))
-    if "://" in str(store):
-        raise StoreError(
-            f"--store {str(store).partition('://')[0]}://…: give the path of a file or postgresql://user@host/database"
-        )
-    from .sqlite import SqliteDatabase
-
-    return SqliteDatabase(Path(store))

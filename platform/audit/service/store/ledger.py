@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
 
 from ....client.fetch.fetched import TopicPartition
+from ....runtime.clock import Clock
 from ....runtime.logs import get_logger
 from ...model.books import Found, pack_sent
 from ...model.build_facts import topic_facts
@@ -25,14 +26,16 @@ from ...model.messages import (
 from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
 from ...model.tier_reports import LogKey, Outcome, TierReports
-from ...model.tiers import LIVE, PRODUCER
+from ...model.tiers import LIVE, PRODUCER, READ_BACK
 from ...model.windows import News
 from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
+from ..settings import AuditSettings
+from .database import Database
 from .journal import widened
 from .log_books import MADE_ANEW, LogBooks
 from .named_tiers import tiers_json, warn_of_contradictions
-from .open_books import is_audited
+from .open_books import OpenBooks, is_audited
 from .verdicts import DAY_MS, Window
 
 log = get_logger(__name__)
@@ -64,20 +67,47 @@ class Message(NamedTuple):
     """When it came to the topic, for one that stood there before the audit began to listen; None: it came now."""
 
 
-class Ledger(LogBooks):
-    """The tier reports, their store and the times of the last reports, behind one lock."""
+class Ledger:
+    """What the audit topic said and when, and what is made of it: all behind the lock of the books."""
+
+    def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
+        self.books = OpenBooks(database, settings, clock)
+        self.logs = LogBooks(self.books)
+        self._collected: dict[int, int] = {}
+        """Partition of the audit topic → where it is read next."""
+        self._heard_all_ms: int | None = None
+        self._confirmed: dict[TopicPartition, int] | None = None
+        """How far live was read when everything was heard the time before the last; None: not since the start."""
+        self._read_when_heard: dict[TopicPartition, int] | None = None
+        self._listening_since_ms = self.books.clock.now_ms()
+        self._last_report_ms = 0
+        self.books.when_loaded(self._load)
+
+    def _load(self) -> None:
+        heard = self.books.database.fact("heard_all_ms")
+        self._heard_all_ms = None if heard is None else int(heard)
+        self._confirmed = self._read_when_heard = None
+        self._listening_since_ms = self.books.clock.now_ms()
+        self._last_report_ms = self._heard_all_ms or 0
+        self._collected = {int(name): int(value) for name, value in self.books.database.facts("collector:").items()}
+
+    def mark(self) -> object:
+        """Return something that differs when the books know more, or say something else, than they did."""
+        with self.books.lock:
+            positions = {tier: self.logs.positions(tier)[1] for tier in READ_BACK}
+            return dict(self._collected), positions, self.books.notes.last_change()
 
     # -- the audit topic -----------------------------------------------------------------------------------------------
 
     def collector_positions(self) -> dict[int, int]:
         """Return the next offset of the audit topic, per partition."""
-        with self._lock:
+        with self.books.lock:
             return dict(self._collected)
 
     def collector_tail(self, partition: int) -> BatchName | None:
         """Return which batch of the audit topic was read last, None where that is not known."""
-        with self._lock:
-            words = self._database.fact(f"{TAIL}{partition}")
+        with self.books.lock:
+            words = self.books.database.fact(f"{TAIL}{partition}")
             return None if words is None else BatchName(*map(int, words.split()))
 
     def take_reports(
@@ -92,13 +122,13 @@ class Ledger(LogBooks):
 
         A message that is no report is noted, counted and skipped.
         """
-        with self._lock:
+        with self.books.lock:
             if not self._stands_at(from_offsets):
                 return False
-            with self._changing():
+            with self.books.changing():
                 self._take_reports(messages, next_offsets)
                 for partition, tail in (tails or {}).items():
-                    self._database.put_fact(f"{TAIL}{partition}", f"{tail.base_offset} {tail.crc}")
+                    self.books.database.put_fact(f"{TAIL}{partition}", f"{tail.base_offset} {tail.crc}")
             self._collected |= next_offsets
             return True
 
@@ -106,37 +136,37 @@ class Ledger(LogBooks):
         """Go on in the audit topic at `next_offsets`. Note that reports which nobody had read are gone: those of programs that
         began to write to live, which ends at `live_ends` now, since everything was last heard.
         """
-        with self._lock:
-            with self._changing():
+        with self.books.lock:
+            with self.books.changing():
                 heard_to = self._confirmed
                 if heard_to is None:
-                    heard_to = confirmed_positions(self._database, self._heard_all_ms)
+                    heard_to = confirmed_positions(self.books.database, self._heard_all_ms)
                 self._take_reports([], next_offsets)
-                self.notes.note_reports_lost()
-                for topic in note_unheard(self._database, live_ends, heard_to):
-                    self._books.all_is_news(topic)
+                self.books.notes.note_reports_lost()
+                for topic in note_unheard(self.books.database, live_ends, heard_to):
+                    self.books.reports.all_is_news(topic)
             self._collected |= next_offsets
 
     def lost_until(self, live_ends: Mapping[TopicPartition, int], since: Mapping[TopicPartition, int]) -> None:
         """Note that reports may be lost, too, of programs that began to write to live between `since` and `live_ends`."""
-        with self._changing():
-            for topic in note_unheard(self._database, live_ends, since):
-                self._books.all_is_news(topic)
+        with self.books.changing():
+            for topic in note_unheard(self.books.database, live_ends, since):
+                self.books.reports.all_is_news(topic)
 
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
         return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
 
     def _take_reports(self, messages: Iterable[Message], next_offsets: Mapping[int, int]) -> None:
-        with self._changing() as now_ms:
+        with self.books.changing() as now_ms:
             for message in messages:
                 try:
                     came_ms = now_ms if message.came_ms is None else min(now_ms, message.came_ms)
                     self._take_report(decode(message.value), came_ms)
                 except MalformedReport as error:
-                    self.notes.note_malformed(message.partition, message.offset, str(error), now_ms)
+                    self.books.notes.note_malformed(message.partition, message.offset, str(error), now_ms)
                     log.warning("report_malformed", partition=message.partition, offset=message.offset, reason=str(error))
             for partition, next_offset in next_offsets.items():
-                self._database.put_fact(f"collector:{partition}", next_offset)
+                self.books.database.put_fact(f"collector:{partition}", next_offset)
             self._last_report_ms = now_ms
 
     def _take_report(self, report: Report, now_ms: int) -> None:
@@ -144,61 +174,61 @@ class Ledger(LogBooks):
             case ProducerReport():
                 self._see_windows(report.instance, [window.window_start_ms for window in report.windows])
                 report = replace(report, windows=tuple(one for one in report.windows if self._is_kept(one)))
-                self._books.take_producer(report, now_ms, self._journal, is_audited=is_audited)
-                self._latest_reports.append((now_ms, report))
+                self.books.reports.take_producer(report, now_ms, self.books.journal, is_audited=is_audited)
+                self.books.latest_reports.append((now_ms, report))
             case RangeReport():
                 self._see_windows(report.instance, report.windows)
                 if not is_audited(report.topic):
                     return
-                report = replace(report, windows=self._kept(report.topic, report.windows))
-                outcome = self._books.take_range(report, now_ms, self._journal)
-                reached = self.origins.position(report.tier, report.topic, report.partition, report.to_offset)
-                self.latencies.reached(report.tier, report.topic, report.partition, reached, now_ms)
+                report = replace(report, windows=self.books.kept(report.topic, report.windows))
+                outcome = self.books.reports.take_range(report, now_ms, self.books.journal)
+                reached = self.logs.origins.position(report.tier, report.topic, report.partition, report.to_offset)
+                self.books.latencies.reached(report.tier, report.topic, report.partition, reached, now_ms)
                 if outcome is Outcome.NOT_TAKEN:
                     log.warning(
                         "range_not_taken", tier=report.tier, topic=report.topic, partition=report.partition,
                         from_offset=report.from_offset, to_offset=report.to_offset, reason=outcome.value,
                     )  # fmt: skip
             case Retirement():
-                self._books.take_retirement(report, now_ms, self._journal)
+                self.books.reports.take_retirement(report, now_ms, self.books.journal)
                 log.warning("producer_retired", instance=report.instance, epoch=report.epoch, by=report.by, reason=report.reason)
             case KnownDifference():
                 self._see_windows(report.by, [report.window_start_ms])
                 if is_audited(report.topic):
-                    self.book(report.topic)
-                    self._books.take_known_difference(report, self._journal)
+                    self.books.book(report.topic)
+                    self.books.reports.take_known_difference(report, self.books.journal)
                     log.warning("difference_known", topic=report.topic, tier=report.tier, by=report.by, reason=report.reason)
             case PublishedHour():
                 self._see_windows(report.instance, report.windows)
-                windows = self._kept(report.topic, report.windows) if is_audited(report.topic) else {}
+                windows = self.books.kept(report.topic, report.windows) if is_audited(report.topic) else {}
                 if windows:
-                    self._books.take_published(replace(report, windows=windows), self._journal)
+                    self.books.reports.take_published(replace(report, windows=windows), self.books.journal)
             case TierChange():
                 self._see_windows(report.by, [report.from_ms])
                 if is_audited(report.topic):
-                    self._named_tiers.take(report)
-                    self._books.all_is_news(report.topic, report.from_ms)
+                    self.books.named_tiers.take(report)
+                    self.books.reports.all_is_news(report.topic, report.from_ms)
                     log.warning(
                         "tier_changed", topic=report.topic, tier=report.tier, change=report.change, from_ms=report.from_ms,
                         by=report.by, reason=report.reason,
                     )  # fmt: skip
-                    warn_of_contradictions(self.settings, [report])
+                    warn_of_contradictions(self.books.settings, [report])
 
     def _is_kept(self, window: ProducerWindow) -> bool:
-        return is_audited(window.topic) and bool(self._kept(window.topic, {window.window_start_ms: None}))
+        return is_audited(window.topic) and bool(self.books.kept(window.topic, {window.window_start_ms: None}))
 
     def _see_windows(self, instance: str, starts: Iterable[int]) -> None:
         """Refuse a report whose windows are not ours: counts of other windows cannot be compared with anything."""
-        odd = next((start for start in starts if start % self.settings.window_ms), None)
+        odd = next((start for start in starts if start % self.books.settings.window_ms), None)
         if odd is not None:
             raise MalformedReport(
                 f"the report of {instance} counts a window that begins at {odd}; the windows here are "
-                f"{self.settings.window_ms} ms wide: give every process the same window_ms"
+                f"{self.books.settings.window_ms} ms wide: give every process the same window_ms"
             )
 
     def heard_all(self, asked_ms: int, offsets: Mapping[int, int]) -> None:
         """Note that the audit topic ended at `offsets` at `asked_ms`; nothing is noted where the books stand elsewhere."""
-        with self._lock:
+        with self.books.lock:
             if not self._stands_at(offsets):
                 return
             if self._heard_all_ms is None or asked_ms - self._heard_all_ms > HEARING_BREAK_MS:
@@ -206,86 +236,86 @@ class Ledger(LogBooks):
             must_keep = (self._heard_all_ms or 0) <= self._last_report_ms < asked_ms
             self._heard_all_ms = asked_ms
             # What live had when everything was heard the time before was all announced by now, if it ever is.
-            self._confirmed, self._read_when_heard = self._read_when_heard, dict(self._positions.get(LIVE, {}))
+            self._confirmed, self._read_when_heard = self._read_when_heard, self.logs.positions(LIVE)[1]
             if must_keep:
-                with self._changing():
-                    self._database.put_fact("heard_all_ms", asked_ms)
+                with self.books.changing():
+                    self.books.database.put_fact("heard_all_ms", asked_ms)
 
     # -- verdicts ------------------------------------------------------------------------------------------------------
 
     def topics_with_news(self) -> list[str]:
         """Return the topics of which something changed."""
-        with self._lock:
-            return [topic for topic in self._books.news if is_audited(topic)]
+        with self.books.lock:
+            return [topic for topic in self.books.reports.news if is_audited(topic)]
 
     @contextmanager
     def judging(self, topic: str) -> Iterator[tuple[TierReports, News]]:
         """Hold the books while one topic is judged, with what changed of it since it was judged last. What is written inside is
         kept together with the note that it was judged.
         """
-        with self._changing():
-            yield self._books, self._books.news.pop(topic, News())
-            self._database.delete("to_judge", topic=topic)
+        with self.books.changing():
+            yield self.books.reports, self.books.reports.news.pop(topic, News())
+            self.books.database.delete("to_judge", topic=topic)
 
     def topic_facts(self, topic: str) -> TopicFacts:
         """Return what is true of all windows of the topic now."""
-        with self._lock:
-            book = self.book(topic)
+        with self.books.lock:
+            book = self.books.book(topic)
             for tier, logs in book.logs.items():
                 for partition, tier_log in logs.items():
-                    asked_ms = self._caught_up.get(LogKey(tier, topic, partition))
+                    asked_ms = self.logs.caught_up(LogKey(tier, topic, partition))
                     if asked_ms is not None:
                         tier_log.caught_up_ms = asked_ms
             facts = topic_facts(
-                self._books,
+                self.books.reports,
                 topic,
-                rules=self.settings.rules(topic, set(book.logs), self._named_tiers.of(topic)),
+                rules=self.books.settings.rules(topic, set(book.logs), self.books.named_tiers.of(topic)),
                 heard_all_ms=self._heard_all_ms,
                 listening_since_ms=self._listening_since_ms,
-                is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
-                unheard=unheard_of(self._database, topic),
-                quarantine_gone_ms=gone_ms(self._database, topic),
-                quarantines_seen_ms=self._quarantines_seen(topic),
+                is_made_anew=self.books.database.fact(MADE_ANEW + topic) is not None,
+                unheard=unheard_of(self.books.database, topic),
+                quarantine_gone_ms=gone_ms(self.books.database, topic),
+                quarantines_seen_ms=self.logs.quarantines_seen(topic),
             )
-            return self.origins.of_topic(facts)
+            return self.logs.origins.of_topic(facts)
 
     def settle(self, topic: str, window_start_ms: int) -> None:
         """Write the pieces of a decided window as one each; the caller is inside `judging`."""
-        if window_start_ms not in self.book(topic).windows:
+        if window_start_ms not in self.books.book(topic).windows:
             return  # nobody mentioned it, and a run held it
         where, key = "WHERE topic = ? AND window_start_ms = ?", (topic, window_start_ms)
-        pieces = self._database.rows(f"SELECT tier, partition, count(*) FROM found {where} GROUP BY tier, partition", key)
-        window = self.book(topic).windows[window_start_ms]
+        pieces = self.books.database.rows(f"SELECT tier, partition, count(*) FROM found {where} GROUP BY tier, partition", key)
+        window = self.books.book(topic).windows[window_start_ms]
         for tier, partition, count in pieces:
             if count > 1:
                 entry = window.entry(tier, partition)
-                self._journal.rewrite_found(LogKey(tier, topic, partition), window_start_ms, entry.pack(), entry.updated_ms)
-        told = self._database.rows(
+                self.books.journal.rewrite_found(LogKey(tier, topic, partition), window_start_ms, entry.pack(), entry.updated_ms)
+        told = self.books.database.rows(
             f"SELECT instance, epoch, count(*), max(sequence) FROM sent {where} GROUP BY instance, epoch", key
         )
         for run, mine in window.producers.items():
             count, last = next(((n, last) for instance, epoch, n, last in told if (instance, epoch) == run), (0, 0))
             if count > 1:
-                self._database.delete(
+                self.books.database.delete(
                     "sent", topic=topic, window_start_ms=window_start_ms, instance=run.instance, epoch=run.epoch
                 )
                 packed = pack_sent(mine.sent)
-                self._journal.append_sent(run, topic, window_start_ms, last, packed, mine.losses, mine.heard_ms)
+                self.books.journal.append_sent(run, topic, window_start_ms, last, packed, mine.losses, mine.heard_ms)
 
     def roll_up(self, limit: int) -> int:
         """Add at most `limit` windows that were decided `keep_windows_days` ago to their days, and forget their books; return how
         many. Days are forgotten after `keep_days`.
         """
-        with self._changing() as now_ms:
-            windows = self.verdicts.settled(now_ms - self.settings.keep_windows_days * DAY_MS, limit)
+        with self.books.changing() as now_ms:
+            windows = self.books.verdicts.settled(now_ms - self.books.settings.keep_windows_days * DAY_MS, limit)
             self._add_to_days(windows, now_ms)
-            self.verdicts.forget_days(now_ms - self.settings.keep_days * DAY_MS)
+            self.books.verdicts.forget_days(now_ms - self.books.settings.keep_days * DAY_MS)
             return len(windows)
 
     def roll_up_undecided(self, limit: int) -> int:
         """Add at most `limit` windows that nobody decided in `keep_unknown_days` to their days, as UNKNOWN; return how many."""
-        with self._changing() as now_ms:
-            windows = self.verdicts.never_decided(now_ms - self.settings.keep_unknown_days * DAY_MS, limit)
+        with self.books.changing() as now_ms:
+            windows = self.books.verdicts.never_decided(now_ms - self.books.settings.keep_unknown_days * DAY_MS, limit)
             self._add_to_days(windows, now_ms)
         for window in windows:
             log.warning(
@@ -296,21 +326,21 @@ class Ledger(LogBooks):
     def _add_to_days(self, windows: Iterable[Window], now_ms: int) -> None:
         for window in windows:
             topic, start = window["topic"], window["window_start_ms"]
-            self.verdicts.add_to_day(window, now_ms)
-            if topic in self._books.topics:
-                self._books.topics[topic].windows.pop(start, None)
-            self._journal.drop_window(topic, start)
+            self.books.verdicts.add_to_day(window, now_ms)
+            if topic in self.books.reports.topics:
+                self.books.reports.topics[topic].windows.pop(start, None)
+            self.books.journal.drop_window(topic, start)
 
     def ended_runs(self) -> list[RunKey]:
         """Return the runs that said all `keep_windows_days` ago, or were retired `keep_days` ago, those of early epochs first."""
-        with self._lock:
-            now_ms = self._clock.now_ms()
-            closed_by_ms = now_ms - self.settings.keep_windows_days * DAY_MS
-            retired_by_ms = now_ms - self.settings.keep_days * DAY_MS
+        with self.books.lock:
+            now_ms = self.books.clock.now_ms()
+            closed_by_ms = now_ms - self.books.settings.keep_windows_days * DAY_MS
+            retired_by_ms = now_ms - self.books.settings.keep_days * DAY_MS
             return sorted(
                 (
                     run.key
-                    for run in self._books.runs.values()
+                    for run in self.books.reports.runs.values()
                     if (run.has_said_all and (run.closed_ms or 0) <= closed_by_ms)
                     or (run.retired is not None and run.retired.heard_ms <= retired_by_ms)
                 ),
@@ -320,16 +350,16 @@ class Ledger(LogBooks):
     def forget_runs(self, keys: Iterable[RunKey]) -> int:
         """Forget those of these ended runs by which nothing is judged any more; return how many."""
         forgotten = 0
-        with self._changing():
+        with self.books.changing():
             traces: dict[str, tuple[set[RunKey], set[int]]] = {}
             for key in keys:
-                run = self._books.runs.get(key)
-                if run is None or self._books.runs.is_needed(run):
+                run = self.books.reports.runs.get(key)
+                if run is None or self.books.reports.runs.is_needed(run):
                     continue
                 for topic in run.topics - traces.keys():
                     traces[topic] = self._traces(topic)
                 if all(self._is_over(run, topic, *traces[topic]) for topic in run.topics):
-                    self._books.forget_run(key, self._journal)
+                    self.books.reports.forget_run(key, self.books.journal)
                     forgotten += 1
         return forgotten
 
@@ -337,7 +367,7 @@ class Ledger(LogBooks):
         """Return whether the topic's books hold nothing of the run, and the live log was read to its end since it ended."""
         if run.key in told or not producer_ids.isdisjoint(run.producer_ids):
             return False
-        if not self.book(topic).windows:
+        if not self.books.book(topic).windows:
             return True
         ended_ms = run.heard_ms if run.retired is None else run.retired.heard_ms
         live = self.topic_facts(topic).logs.get(LIVE, {})
@@ -345,9 +375,9 @@ class Ledger(LogBooks):
 
     def _traces(self, topic: str) -> tuple[set[RunKey], set[int]]:
         """Return the runs that said something of the topic's windows, and the producer ids in its live log there."""
-        told = self._database.rows("SELECT DISTINCT instance, epoch FROM sent WHERE topic = ?", (topic,))
+        told = self.books.database.rows("SELECT DISTINCT instance, epoch FROM sent WHERE topic = ?", (topic,))
         ids: set[int] = set()
-        for (packed,) in self._database.rows("SELECT packed FROM found WHERE topic = ? AND tier = ?", (topic, LIVE)):
+        for (packed,) in self.books.database.rows("SELECT packed FROM found WHERE topic = ? AND tier = ?", (topic, LIVE)):
             entry = Found(LIVE)
             entry.unpack(widened(packed))
             ids.update(entry.held.column(PRODUCER_ID))
@@ -357,14 +387,16 @@ class Ledger(LogBooks):
 
     def latencies_of(self, topic: str) -> list[dict[str, Any]]:
         """Return how long after the live log the other tiers of the topic come."""
-        with self._lock:
-            return self.latencies.of(topic)
+        with self.books.lock:
+            return self.books.latencies.of(topic)
 
     def unsealed(self, topic: str | None = None) -> list[dict[str, Any]]:
         """Return the runs of producers that have not said all, the one heard longest ago first."""
-        with self._lock:
-            now_ms = self._clock.now_ms()
-            going = [run for run in self._books.runs.values() if not run.has_said_all and (topic is None or topic in run.topics)]
+        with self.books.lock:
+            now_ms = self.books.clock.now_ms()
+            going = [
+                run for run in self.books.reports.runs.values() if not run.has_said_all and (topic is None or topic in run.topics)
+            ]
             return [
                 {
                     "instance": run.key.instance,
@@ -382,36 +414,36 @@ class Ledger(LogBooks):
         """Return the tiers of the topic, what is expected of each and who said so; of all topics, the groups of which an operator
         said something.
         """
-        with self._lock:
+        with self.books.lock:
             if topic is None:
-                return [one for name in self._named_tiers.topics() for one in self.tiers(name) if one["changes"]]
-            changes = self._named_tiers.of(topic)
-            reporting = set(self.book(topic).logs) if topic in self._topics else set[str]()
-            self._make_room()
-            return tiers_json(self.settings, topic, self.settings.rules(topic, reporting, changes), changes)
+                return [one for name in self.books.named_tiers.topics() for one in self.tiers(name) if one["changes"]]
+            changes = self.books.named_tiers.of(topic)
+            reporting = set(self.books.book(topic).logs) if topic in self.books.mentioned else set[str]()
+            self.books.make_room()
+            return tiers_json(self.books.settings, topic, self.books.settings.rules(topic, reporting, changes), changes)
 
     def silent_runs(self, question: Callable[[Iterable[Run], int, int], list[T]]) -> list[T]:
         """Return the answer about all runs, as of when the audit topic was last heard to its end; nothing where it never was."""
-        with self._lock:
+        with self.books.lock:
             if self._heard_all_ms is None:
                 return []
-            return question(self._books.runs.values(), self._heard_all_ms, self._listening_since_ms)
+            return question(self.books.reports.runs.values(), self._heard_all_ms, self._listening_since_ms)
 
     def topic_was_away(self, began_ms: int, ended_ms: int) -> None:
         """Note that the audit topic could not be read in between: runs that were heard until then may have taken events that they
         could not announce. What had no time to be heard again by the deadline is UNKNOWN.
         """
-        deadline_ms = self.settings.deadline_ms.get(PRODUCER, self.settings.default_deadline_ms)
-        with self._changing():
-            self._books.cut_off(began_ms - deadline_ms, ended_ms + deadline_ms, self._journal)
+        deadline_ms = self.books.settings.deadline_ms.get(PRODUCER, self.books.settings.default_deadline_ms)
+        with self.books.changing():
+            self.books.reports.cut_off(began_ms - deadline_ms, ended_ms + deadline_ms, self.books.journal)
         log.warning("audit_topic_was_away", began_ms=began_ms, ended_ms=ended_ms)
 
     def hearing(self) -> dict[str, Any]:
         """Return how well the audit hears, for the page and the probes."""
-        with self._lock:
+        with self.books.lock:
             return {
                 "heard_all_ms": self._heard_all_ms,
                 "listening_since_ms": self._listening_since_ms,
-                "malformed_reports": self.notes.malformed_count(),
-                "reports_lost": self.notes.reports_lost_count(),
+                "malformed_reports": self.books.notes.malformed_count(),
+                "reports_lost": self.books.notes.reports_lost_count(),
             }

@@ -10,8 +10,11 @@ from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
 from ...model.tier_reports import LogKey, Outcome, PartitionRead
 from ...model.tiers import LIVE, QUARANTINE
+from ..hearing.quarantines import Quarantines
 from ..hearing.unheard import forget_unheard
-from .chunks import Chunk
+from ..origins.origins import Origins
+from ..settings import AuditSettings
+from .chunks import Chunk, Chunks
 from .open_books import OpenBooks, is_audited
 
 log = get_logger(__name__)
@@ -47,12 +50,47 @@ class LogRead:
         return TopicPartition(self.found.topic, self.found.partition)
 
 
-class LogBooks(OpenBooks):
-    """What the readers of the logs change."""
+class LogBooks:
+    """How far each log is read, and what its readers change in the books."""
+
+    def __init__(self, books: OpenBooks) -> None:
+        self._open = books
+        self.origins = Origins()
+        self._chunks = Chunks(books.database)
+        self._quarantines = Quarantines(books.database)
+        self._positions: dict[str, dict[TopicPartition, int]] = {}
+        self._caught_up: dict[LogKey, int] = {}
+        self._topic_ids: dict[str, dict[str, str]] = {}
+        self._ids_asked_ms: int | None = None
+        self._quarantines_seen_ms: int | None = None
+        """As of when it is known which quarantine topics there are."""
+        self._generation = 0
+        books.when_loaded(self._load)
+
+    def _load(self) -> None:
+        self._topic_ids = {}
+        self._quarantines.forget()
+        # What is known of the logs' ends is only true of the positions that are forgotten here.
+        self._caught_up = {}
+        self._generation += 1
+        self._positions = {}
+        rows = self._open.database.rows(
+            "SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline', 'quarantine')"
+        )
+        for topic, tier, partition, position in rows:
+            self._positions.setdefault(tier, {})[TopicPartition(topic, partition)] = position
+
+    @property
+    def settings(self) -> AuditSettings:
+        return self._open.settings
+
+    def caught_up(self, key: LogKey) -> int | None:
+        """Return when the log was asked for the end that is read; None: it is not read to its end. The caller holds the lock."""
+        return self._caught_up.get(key)
 
     def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]:
         """Return a generation and where `tier` goes on reading, per partition. A recount begins a new generation."""
-        with self._lock:
+        with self._open.lock:
             return self._generation, dict(self._positions.get(tier, {}))
 
     def take_reads(self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]) -> bool:
@@ -61,7 +99,7 @@ class LogBooks(OpenBooks):
 
         `caught_up`: partition → when its log was asked for the end that is now read.
         """
-        with self._lock:
+        with self._open.lock:
             if generation != self._generation:
                 return False
             known = self._positions.setdefault(tier, {})
@@ -72,7 +110,7 @@ class LogBooks(OpenBooks):
 
     def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool:
         """Take in what was found when offsets were read once more; return as `take_reads` does."""
-        with self._lock:
+        with self._open.lock:
             if generation != self._generation:
                 return False
             self._take(tier, list(reads))
@@ -80,30 +118,30 @@ class LogBooks(OpenBooks):
 
     def await_origins(self) -> None:
         """Learn that nobody knows yet whether the offline log numbers its records as the live one does; else, as it was last."""
-        with self._lock:
-            known = self._database.fact(NUMBERS_ALIKE)
+        with self._open.lock:
+            known = self._open.database.fact(NUMBERS_ALIKE)
             self.origins.is_needed = None if known is None else known != "1"
 
     def number_alike(self, *, is_alike: bool) -> None:
         """Learn whether the offline log numbers its records as the live one does."""
-        with self._changing():
-            self._database.put_fact(NUMBERS_ALIKE, int(is_alike))
+        with self._open.changing():
+            self._open.database.put_fact(NUMBERS_ALIKE, int(is_alike))
             self.origins.is_needed = not is_alike
 
     def take_origins(self, entries: Iterable[LedgerEntry], asked_ms: int | None) -> None:
         """Take in what the mirror's ledger says: up to its end at `asked_ms`, or, with None, a part before that."""
-        with self._lock:
+        with self._open.lock:
             self.origins.take(entries, asked_ms)
 
     def chunks(self, key: LogKey) -> list[Chunk]:
         """Return what of the log has been read, as it looked then."""
-        with self._lock:
+        with self._open.lock:
             return self._chunks.of(key)
 
     def _take(self, tier: str, reads: list[LogRead]) -> None:
         if not reads:
             return
-        with self._changing() as now_ms:
+        with self._open.changing() as now_ms:
             for read in reads:
                 self._take_one(tier, read, now_ms)
 
@@ -111,11 +149,11 @@ class LogBooks(OpenBooks):
         told, mine = read.found, self._positions.setdefault(tier, {})
         key = LogKey(tier, told.topic, told.partition)
         is_news = told.to_offset > mine.get(read.name, 0)
-        kept = replace(told, windows=self._kept(told.topic, told.windows))
+        kept = replace(told, windows=self._open.kept(told.topic, told.windows))
         if tier == LIVE and is_news:
             for start in told.windows.keys() - kept.windows.keys():
-                self.verdicts.note_late(told.topic, start, sum(batch.count for batch in told.windows[start]), now_ms)
-        outcome = self._books.take_read(tier, kept, now_ms, self._journal)
+                self._open.verdicts.note_late(told.topic, start, sum(batch.count for batch in told.windows[start]), now_ms)
+        outcome = self._open.reports.take_read(tier, kept, now_ms, self._open.journal)
         if outcome is Outcome.NOT_TAKEN:
             log.error("too_many_gaps", tier=tier, topic=told.topic, partition=told.partition, at=told.from_offset)
             return
@@ -128,20 +166,20 @@ class LogBooks(OpenBooks):
         mine[read.name] = max(mine.get(read.name, 0), told.to_offset)
         if tier != QUARANTINE:
             reached = self.origins.position(tier, told.topic, told.partition, told.to_offset)
-            self.latencies.reached(tier, told.topic, told.partition, reached, now_ms)
+            self._open.latencies.reached(tier, told.topic, told.partition, reached, now_ms)
         for one in read.unreadable:
-            if self.notes.note_unreadable(key, one.from_offset, one.to_offset, one.reason, now_ms):
+            if self._open.notes.note_unreadable(key, one.from_offset, one.to_offset, one.reason, now_ms):
                 log.warning("range_unreadable", tier=tier, **_fields(one))
 
     def recount(self, tier: str, topic: str, log_starts: Mapping[int, int]) -> None:
         """Forget what `tier` counted of `topic` at and above each partition's log start; its reader begins again there."""
-        with self._changing() as now_ms:
-            self.book(topic)
-            self._books.forget(tier, topic, log_starts, now_ms, self._journal)
+        with self._open.changing() as now_ms:
+            self._open.book(topic)
+            self._open.reports.forget(tier, topic, log_starts, now_ms, self._open.journal)
             self._chunks.forget(tier, topic)
             mine = self._positions.setdefault(tier, {})
             for name in [name for name in mine if name.topic == topic]:
-                tier_log = self._books.log(LogKey(tier, topic, name.partition))
+                tier_log = self._open.reports.log(LogKey(tier, topic, name.partition))
                 if tier_log is None:
                     del mine[name]
                 else:
@@ -154,12 +192,12 @@ class LogBooks(OpenBooks):
         """Have a partition of live, or of the quarantine, that ends before what was read of it read again from its start. What it
         held is remembered, and the topic's other partitions stay as they are.
         """
-        with self._changing() as now_ms:
+        with self._open.changing() as now_ms:
             mine = self._positions.setdefault(tier, {})
             starts = {one.partition: position for one, position in mine.items() if one.topic == name.topic}
             starts[name.partition] = log_start
-            self.book(name.topic)
-            self._books.forget(tier, name.topic, starts, now_ms, self._journal)
+            self._open.book(name.topic)
+            self._open.reports.forget(tier, name.topic, starts, now_ms, self._open.journal)
             self._chunks.forget(tier, *name)
             mine[name] = log_start
             self._caught_up.pop(LogKey(tier, *name), None)
@@ -168,10 +206,10 @@ class LogBooks(OpenBooks):
 
     def await_quarantines(self) -> None:
         """Learn that quarantine topics are read back, and that nobody has looked yet which there are."""
-        with self._lock:
+        with self._open.lock:
             self._quarantines_seen_ms = 0
 
-    def _quarantines_seen(self, topic: str) -> int | None:
+    def quarantines_seen(self, topic: str) -> int | None:
         """Return as of when it is known that the topic has no quarantine on live; 0: it has one. None: nobody looks."""
         seen_ms = self._quarantines_seen_ms
         return 0 if seen_ms is not None and self._quarantines.is_known(topic) else seen_ms
@@ -179,17 +217,17 @@ class LogBooks(OpenBooks):
     def quarantine_begins(self, starts: Mapping[TopicPartition, int]) -> None:
         """Note where each partition of quarantine topics begins now, by the topic that it is the quarantine of."""
         if starts:
-            with self._changing() as now_ms:
+            with self._open.changing() as now_ms:
                 for name, log_start in starts.items():
-                    self.book(name.topic)
-                    self._books.expire(LogKey(QUARANTINE, *name), log_start, now_ms, self._journal)
+                    self._open.book(name.topic)
+                    self._open.reports.expire(LogKey(QUARANTINE, *name), log_start, now_ms, self._open.journal)
 
     def see_topic_ids(self, tier: str, ids: Mapping[str, str], asked_ms: int) -> None:
         """Note which topics of these names the tier's cluster had at `asked_ms`. One that was made anew is counted anew, so that
         two logs never mix.
         """
-        with self._lock:
-            known = self._topic_ids.setdefault(tier, self._database.facts(f"topic_id:{tier}:"))
+        with self._open.lock:
+            known = self._topic_ids.setdefault(tier, self._open.database.facts(f"topic_id:{tier}:"))
             for topic, topic_id in ids.items():
                 if known.get(topic) != topic_id:
                     self._see_topic_id(tier, topic, topic_id, is_first=topic not in known)
@@ -199,30 +237,30 @@ class LogBooks(OpenBooks):
 
     def see_quarantines(self, ids: Mapping[str, str], asked_ms: int | None = None) -> None:
         """Note which quarantine topics the live cluster had at `asked_ms`. `ids`: every topic and its id (empty: it has none)."""
-        with self._lock:
+        with self._open.lock:
             self._quarantines_seen_ms = asked_ms
             changed = self._quarantines.changes(ids)
             if not changed:
                 return
-            with self._changing() as now_ms:
+            with self._open.changing() as now_ms:
                 gone = self._quarantines.note(changed, now_ms)
                 for topic in gone:
-                    self._books.all_is_news(topic)
+                    self._open.reports.all_is_news(topic)
         for topic in gone:
             log.error("quarantine_gone", topic=topic)
 
     def _see_topic_id(self, tier: str, topic: str, topic_id: str, *, is_first: bool) -> None:
-        with self._changing() as now_ms:
-            self._database.put_fact(f"topic_id:{tier}:{topic}", topic_id)
+        with self._open.changing() as now_ms:
+            self._open.database.put_fact(f"topic_id:{tier}:{topic}", topic_id)
             if tier == LIVE:
                 again = self._said_of_the_new(topic, now_ms)
-                if not self._books.begin_anew(topic, topic_id, self._journal):
+                if not self._open.reports.begin_anew(topic, topic_id, self._open.journal):
                     return
-                self._database.put_fact(MADE_ANEW + topic, now_ms)
-                forget_unheard(self._database, topic)
+                self._open.database.put_fact(MADE_ANEW + topic, now_ms)
+                forget_unheard(self._open.database, topic)
                 self._forget_positions(topic)
                 for heard_ms, report in again:
-                    self._books.take_producer(report, heard_ms, self._journal, is_audited=is_audited)
+                    self._open.reports.take_producer(report, heard_ms, self._open.journal, is_audited=is_audited)
             elif is_first:
                 return
             else:
@@ -234,9 +272,9 @@ class LogBooks(OpenBooks):
         may be about the new one.
         """
         since_ms = now_ms if self._ids_asked_ms is None else self._ids_asked_ms
-        latest = [(heard_ms, report) for heard_ms, report in self._latest_reports if heard_ms >= since_ms]
+        latest = [(heard_ms, report) for heard_ms, report in self._open.latest_reports if heard_ms >= since_ms]
         starts = {window.window_start_ms for _, report in latest for window in report.windows if window.topic == topic}
-        book = self.book(topic)
+        book = self._open.book(topic)
         old = {
             row[3:6]
             for start in starts & set(book.windows)
@@ -249,7 +287,7 @@ class LogBooks(OpenBooks):
         ]
 
     def _forget_positions(self, topic: str) -> None:
-        self._weights[topic] = 0
+        self._open.weigh_anew(topic)
         for positions in self._positions.values():
             for name in [name for name in positions if name.topic == topic]:
                 del positions[name]

@@ -12,26 +12,23 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import TypeVar
 
-from ....client.fetch.fetched import TopicPartition
 from ....runtime.clock import Clock
 from ....runtime.layout import is_internal, is_scratch
 from ...model.books import TopicBook
 from ...model.messages import ProducerReport
-from ...model.tier_reports import LogKey, TierReports
+from ...model.tier_reports import TierReports
 from ...model.windows import News
 from ..errors import StoreError
-from ..hearing.quarantines import Quarantines
 from ..hearing.steady_clock import steady
-from ..origins.origins import Origins
 from ..request_time import CURRENT, acquire
 from ..settings import AuditSettings
 from .audit_log import AuditLog
-from .chunks import Chunks
-from .database import Database, Reading
+from .database import Database
 from .journal import BooksJournal
 from .latencies import Latencies
 from .loading import load_runs, load_topic, see_window_ms
 from .named_tiers import NamedTiers, warn_of_contradictions
+from .tables import Reading
 from .verdicts import Verdicts
 
 T = TypeVar("T")
@@ -88,58 +85,47 @@ class _Door:
 
 
 class OpenBooks:
-    """The tier reports, their store and the times of the last reports. `log_books.py` and `ledger.py` add what changes them."""
+    """The tier reports and their store. `log_books.py` and `ledger.py` change them, and keep what they alone need."""
 
     def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
         self.settings = settings
-        self._database = database
-        self._journal = BooksJournal(database, self._weigh)
+        self.database = database
+        self.journal = BooksJournal(database, self._weigh)
         self.notes = AuditLog(database)
         self.verdicts = Verdicts(database)
         self.latencies = Latencies()
-        self._chunks = Chunks(database)
-        self.origins = Origins()
-        self._quarantines = Quarantines(database)
-        self._named_tiers = NamedTiers(database)
-        self._clock = steady(clock)
+        self.named_tiers = NamedTiers(database)
+        self.clock = steady(clock)
         self._noted_ms = 0
         """When the store was last changed."""
-        self._lock = _Door(self._see_loaded)
+        self.lock = _Door(self._see_loaded)
         self._is_loaded = True
         """False where memory and store may differ: the next who enters loads anew."""
-        self._books = TierReports(settings.window_ms, self._load)
+        self.reports = TierReports(settings.window_ms, self._load)
         self._weights: OrderedDict[str, int] = OrderedDict()
         """Topics whose books are in memory, the one used last at the end → about how many bytes they take."""
-        self._positions: dict[str, dict[TopicPartition, int]] = {}
-        self._topics: set[str] = set()
-        self._caught_up: dict[LogKey, int] = {}
-        self._topic_ids: dict[str, dict[str, str]] = {}
-        self._ids_asked_ms: int | None = None
-        self._quarantines_seen_ms: int | None = None
-        self._latest_reports: deque[tuple[int, ProducerReport]] = deque(maxlen=LATEST_REPORTS)
-        self._generation = 0
+        self.mentioned: set[str] = set()
+        """Every topic that anybody has mentioned."""
+        self.latest_reports: deque[tuple[int, ProducerReport]] = deque(maxlen=LATEST_REPORTS)
         self._is_changing = False
-        self._collected: dict[int, int] = {}
-        """Partition of the audit topic → where it is read next."""
-        self._heard_all_ms: int | None = None
-        self._confirmed: dict[TopicPartition, int] | None = None
-        """How far live was read when everything was heard the time before the last; None: not since the start."""
-        self._read_when_heard: dict[TopicPartition, int] | None = None
-        self._listening_since_ms = self._clock.now_ms()
-        self._last_report_ms = 0
+        self._loaders: list[Callable[[], None]] = []
         self.failure: str | None = None
         """Why the store could not be written at the last try; None when it could."""
 
+    def when_loaded(self, load: Callable[[], None]) -> None:
+        """Have `load` called whenever the store was loaded anew, for what is kept in memory elsewhere."""
+        self._loaders.append(load)
+
     def open(self) -> None:
         """Load what is always in memory. Raises StoreError."""
-        with self._lock:
-            see_window_ms(self._database, self.settings.window_ms)
+        with self.lock:
+            see_window_ms(self.database, self.settings.window_ms)
             self._load_common()
-            for topic in self._named_tiers.topics():
-                warn_of_contradictions(self.settings, self._named_tiers.of(topic))
+            for topic in self.named_tiers.topics():
+                warn_of_contradictions(self.settings, self.named_tiers.of(topic))
 
     def _see_loaded(self) -> None:
-        if not self._is_changing and (self._database.is_lost or not self._is_loaded):
+        if not self._is_changing and (self.database.is_lost or not self._is_loaded):
             try:
                 self._load_common()
             except StoreError as error:
@@ -149,38 +135,21 @@ class OpenBooks:
     def _load_common(self) -> None:
         self._is_loaded = False
         self.verdicts.forget_sinks()
-        self._database.reopen_if_lost()
-        self._topic_ids = {}
-        self._quarantines.forget()
-        self._named_tiers.forget()
-        # What is known of the logs' ends is only true of the positions that are forgotten here.
-        self._caught_up = {}
-        self._generation += 1
-        self._noted_ms = int(self._database.fact(NOTED_MS) or 0)
-        self._clock.not_before(self._noted_ms)
-        heard = self._database.fact("heard_all_ms")
-        self._heard_all_ms = None if heard is None else int(heard)
-        self._confirmed = self._read_when_heard = None
-        self._listening_since_ms = self._clock.now_ms()
-        self._last_report_ms = self._heard_all_ms or 0
-        self._collected = {int(name): int(value) for name, value in self._database.facts("collector:").items()}
-        self._books = TierReports(self.settings.window_ms, self._load)
+        self.database.reopen_if_lost()
+        self.named_tiers.forget()
+        self._noted_ms = int(self.database.fact(NOTED_MS) or 0)
+        self.clock.not_before(self._noted_ms)
+        self.reports = TierReports(self.settings.window_ms, self._load)
         self._weights.clear()
-        for run in load_runs(self._database):
-            self._books.restore_run(run)
-        self._positions = {}
-        rows = self._database.rows(
-            "SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline', 'quarantine')"
-        )
-        for topic, tier, partition, position in rows:
-            self._positions.setdefault(tier, {})[TopicPartition(topic, partition)] = position
-        self._topics = {topic for run in self._books.runs.values() for topic in run.topics}
+        for run in load_runs(self.database):
+            self.reports.restore_run(run)
+        self.mentioned = {topic for run in self.reports.runs.values() for topic in run.topics}
         for table in ("logs", "topics", "tally"):
-            self._topics |= {topic for (topic,) in self._database.rows(f"SELECT DISTINCT topic FROM {table}")}
-        for topic, from_ms, to_ms in self._database.rows(
+            self.mentioned |= {topic for (topic,) in self.database.rows(f"SELECT DISTINCT topic FROM {table}")}
+        for topic, from_ms, to_ms in self.database.rows(
             "SELECT topic, from_ms, to_ms FROM to_judge ORDER BY topic, from_ms, to_ms"
         ):
-            news = self._books.news.setdefault(topic, News())
+            news = self.reports.news.setdefault(topic, News())
             if (from_ms, to_ms) == _ALL:
                 news.add_span(None)
             elif to_ms == from_ms:
@@ -189,48 +158,44 @@ class OpenBooks:
                 news.of_sinks.add(from_ms)
             else:
                 news.add_span((from_ms, to_ms))
+        for load in self._loaders:
+            load()
         self._is_loaded = True
 
     # -- the whole store -----------------------------------------------------------------------------------------------
 
-    def mark(self) -> object:
-        """Return something that differs when the books know more, or say something else, than they did."""
-        with self._lock:
-            positions = {tier: dict(positions) for tier, positions in self._positions.items()}
-            return dict(self._collected), positions, self.notes.last_change()
-
     def snapshot(self) -> AbstractContextManager[Reading]:
         """Give the store as of one moment, all of it of the same position of every log. Raises StoreError."""
-        return self._database.snapshot()
+        return self.database.snapshot()
 
     def store_id(self) -> str:
         """Return by what this store is told from those of other audits of the cluster."""
-        with self._lock:
-            known = self._database.fact(STORE_ID)
+        with self.lock:
+            known = self.database.fact(STORE_ID)
             if known is None:
                 known = secrets.token_hex(8)
-                with self._changing():
-                    self._database.put_fact(STORE_ID, known)
+                with self.changing():
+                    self.database.put_fact(STORE_ID, known)
             return known
 
     def end_period(self) -> int:
         """Begin the next period of changes; return the one that ended. A snapshot that is taken now holds all of it."""
-        with self._lock, self._database.transaction():
-            return self._database.changes.end_period()
+        with self.lock, self.database.transaction():
+            return self.database.changes.end_period()
 
     def made_checkpoint(self, checkpoint: str, period: int) -> None:
         """Note that a checkpoint holds all that changed in this period and before."""
-        with self._lock, self._database.transaction():
-            self._database.changes.made(checkpoint, period)
+        with self.lock, self.database.transaction():
+            self.database.changes.made(checkpoint, period)
 
     def replace_store(self, fill: Callable[[Database], None]) -> None:
         """Replace everything in the store in one transaction, and load it. Raises what `fill` raises; then nothing changed."""
-        with self._lock:
+        with self.lock:
             try:
-                with self._database.transaction():
-                    fill(self._database)
+                with self.database.transaction():
+                    fill(self.database)
                     # What it is filled from may be another audit's, which goes on under its own id.
-                    self._database.put_fact(STORE_ID, secrets.token_hex(8))
+                    self.database.put_fact(STORE_ID, secrets.token_hex(8))
             finally:
                 self._is_loaded = False
             self._see_loaded()
@@ -238,39 +203,43 @@ class OpenBooks:
     # -- what is in memory ---------------------------------------------------------------------------------------------
 
     def _load(self, topic: str) -> TopicBook:
+        self.weigh_anew(topic)
+        return load_topic(self.database, topic, self._weigh)
+
+    def weigh_anew(self, topic: str) -> None:
+        """Know that nothing of the topic is in memory any more."""
         self._weights[topic] = 0
-        return load_topic(self._database, topic, self._weigh)
 
     def _weigh(self, topic: str, size_bytes: int) -> None:
         self._weights[topic] = self._weights.get(topic, 0) + size_bytes
 
     def book(self, topic: str) -> TopicBook:
         """Return the topic's book; the caller holds the lock."""
-        book = self._books.book(topic)
+        book = self.reports.book(topic)
         if topic in self._weights:
             self._weights.move_to_end(topic)
         return book
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Let go the books that were used longest ago."""
         while self._weights and (
             len(self._weights) > self.settings.topics_in_memory or sum(self._weights.values()) > MEMORY_BYTES
         ):
             topic, _ = self._weights.popitem(last=False)
-            self._books.evict(topic)
+            self.reports.evict(topic)
 
     @contextmanager
-    def _changing(self) -> Iterator[int]:
+    def changing(self) -> Iterator[int]:
         """Change books and store together; gives the time of the change. A change inside a change is part of it."""
-        with self._lock:
+        with self.lock:
             if self._is_changing:
-                yield self._clock.now_ms()
+                yield self.clock.now_ms()
                 return
             self._is_changing = True
             try:
-                with self._database.transaction():
+                with self.database.transaction():
                     self._note_time()
-                    yield self._clock.now_ms()
+                    yield self.clock.now_ms()
                     self._note_news()
             except BaseException as error:
                 self.failure = str(error) if isinstance(error, StoreError) else self.failure
@@ -280,27 +249,27 @@ class OpenBooks:
             finally:
                 self._is_changing = False
             self.failure = None
-            self._make_room()
+            self.make_room()
 
     def _note_time(self) -> None:
         """Note when the store was last changed: a restart goes on there, whatever the host's clock says then."""
-        now_ms = self._clock.now_ms()
+        now_ms = self.clock.now_ms()
         if now_ms != self._noted_ms:
             self._noted_ms = now_ms
-            self._database.put_fact(NOTED_MS, now_ms)
+            self.database.put_fact(NOTED_MS, now_ms)
 
     def _note_news(self) -> None:
         rows = []
-        for topic in self._books.touched:
-            self._topics.add(topic)
-            news = self._books.news.get(topic, News())
+        for topic in self.reports.touched:
+            self.mentioned.add(topic)
+            news = self.reports.news.get(topic, News())
             rows += [(topic, start, start) for start in news.windows]
             rows += [(topic, start, start - 1) for start in news.of_sinks]
             rows += [(topic, *(_ALL if span is None else span)) for span in news.spans]
-        self._database.put("to_judge", *rows)
-        self._books.touched.clear()
+        self.database.put("to_judge", *rows)
+        self.reports.touched.clear()
 
-    def _kept(self, topic: str, windows: Mapping[int, T]) -> dict[int, T]:
+    def kept(self, topic: str, windows: Mapping[int, T]) -> dict[int, T]:
         """Return the windows without those that were added to their days: nothing is compared there any more."""
         book = self.book(topic)
         return {
@@ -311,37 +280,37 @@ class OpenBooks:
 
     def give_way(self) -> None:
         """Let requests that wait for the books have them; for those who take them again and again."""
-        self._lock.give_way()
+        self.lock.give_way()
 
     def ask(self, question: Callable[[AuditLog], T]) -> T:
         """Return the answer of the audit log."""
-        with self._lock:
+        with self.lock:
             return question(self.notes)
 
     def verdict(self, question: Callable[[Verdicts], T]) -> T:
         """Return the answer of the stored verdicts."""
-        with self._lock:
+        with self.lock:
             return question(self.verdicts)
 
     def look(self, topic: str, question: Callable[[TopicBook], T]) -> T | None:
         """Return the answer of the topic's book, None for a topic that nobody has mentioned. The question changes nothing."""
-        with self._lock:
-            if topic not in self._topics:
+        with self.lock:
+            if topic not in self.mentioned:
                 return None
             try:
                 return question(self.book(topic))
             finally:
-                self._make_room()
+                self.make_room()
 
     def note(self, write: Callable[[AuditLog], object]) -> None:
         """Write to the audit log in a transaction of its own."""
-        with self._lock, self._database.transaction():
+        with self.lock, self.database.transaction():
             write(self.notes)
 
     def topics(self) -> list[str]:
         """Return every topic that has been mentioned, sorted; without those of drills."""
-        with self._lock:
-            return sorted(topic for topic in self._topics if is_audited(topic) and not is_scratch(topic))
+        with self.lock:
+            return sorted(topic for topic in self.mentioned if is_audited(topic) and not is_scratch(topic))
 
 
 def is_audited(topic: str) -> bool:

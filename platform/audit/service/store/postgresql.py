@@ -11,7 +11,8 @@ from functools import cache
 from typing import Any
 
 from ..errors import StoreError
-from .database import Database, Reading, Row
+from .database import Database
+from .tables import Reading, Row
 
 try:
     import psycopg

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import StoreError
-from .database import Database, Reading, Row
+from .database import Database
+from .tables import Reading, Row
 
 CACHE_KIB = 16_384
 

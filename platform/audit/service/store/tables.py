@@ -1,10 +1,14 @@
 """The store's tables, in the one dialect that both databases speak, and the refusal of another version's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
+from typing import Any
 
 from ..errors import StoreError
 
+Row = tuple[Any, ...]
+Reading = Callable[[str], Iterator[Row]]
+"""Yields the rows that a query finds."""
 LAYOUT = 4
 ADDED_TO = ("3",)
 """Older layouts that lack nothing but tables of `OWN`: a store of theirs is added to when it is opened."""

@@ -85,15 +85,15 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             if topic is None:
                 raise BadQuestion("newest is asked of one topic: give topic, too")
             count = max(0, min(newest, MOST_WINDOWS))
-            return _tagged(request, ledger.verdict(lambda stored: stored.newest(topic, limit=count))[::-1])
-        found = ledger.verdict(
+            return _tagged(request, ledger.books.verdict(lambda stored: stored.newest(topic, limit=count))[::-1])
+        found = ledger.books.verdict(
             lambda stored: stored.page(topic, from_ms=from_ms, to_ms=to_ms, after=after, days=by == "day", limit=limit)
         )
         return _tagged(request, found)
 
     def summary(request: Request) -> Response:
         """Return topic → verdict → windows, from `after` (a topic) on."""
-        rows = ledger.verdict(lambda stored: stored.tallies())
+        rows = ledger.books.verdict(lambda stored: stored.tallies())
         after = request.query_params.get("after", "")
         limit = _whole(request, "limit")
         topics: dict[str, dict[str, object]] = {}
@@ -112,17 +112,17 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         limit = _whole(request, "limit")
         limit = 100 if limit is None else max(0, min(limit, MOST_CHANGES))
         topic = request.query_params.get("topic")
-        return JSONResponse(ledger.ask(lambda notes: notes.verdict_changes(topic, limit)))
+        return JSONResponse(ledger.books.ask(lambda notes: notes.verdict_changes(topic, limit)))
 
     def unreadable(request: Request) -> Response:
         topic = request.query_params.get("topic")
-        return JSONResponse(ledger.ask(lambda notes: notes.unreadable(topic)))
+        return JSONResponse(ledger.books.ask(lambda notes: notes.unreadable(topic)))
 
     def recount(request: Request) -> Response:
         tier, topic = request.query_params.get("tier", ""), request.query_params.get("topic", "")
         if tier not in READ_BACK:
             raise BadQuestion(f"tier={tier!r} is not counted by the audit itself: tier is one of {', '.join(READ_BACK)}")
-        if topic not in ledger.topics():
+        if topic not in ledger.books.topics():
             raise BadQuestion(f"topic={topic!r} has not been mentioned by any tier: GET /api/topics lists those that have")
         try:
             site.recount(tier, topic)
@@ -139,7 +139,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             starts = sorted(start for start in book.windows if from_ms <= start < to_ms)
             return [{"window_start_ms": start, **sequences(book.windows[start])} for start in starts]
 
-        return JSONResponse(ledger.look(topic, ranges) or [])
+        return JSONResponse(ledger.books.look(topic, ranges) or [])
 
     def unsealed(request: Request) -> Response:
         return JSONResponse(ledger.unsealed())
@@ -148,7 +148,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         return JSONResponse(ledger.tiers(request.query_params.get("topic")))
 
     def topics(request: Request) -> Response:
-        return JSONResponse(ledger.topics())
+        return JSONResponse(ledger.books.topics())
 
     def latencies(request: Request) -> Response:
         return JSONResponse(ledger.latencies_of(request.query_params.get("topic", "")))
@@ -174,15 +174,15 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def _overview(request: Request) -> str:
         q, after = request.query_params.get("q", ""), request.query_params.get("after", "")
-        known = ledger.topics()
+        known = ledger.books.topics()
         shown = [name for name in known if q in name and name > after]
         names, more = shown[:PAGE_TOPICS], len(shown) > PAGE_TOPICS
-        found = ledger.verdict(lambda stored: stored.hours(names, PAGE_HOURS, ledger.settings.window_ms))
+        found = ledger.books.verdict(lambda stored: stored.hours(names, PAGE_HOURS, ledger.books.settings.window_ms))
         hours = sorted({hour for mine in found.values() for hour in mine})
         return page.overview(
             hours=hours,
             topics=found,
-            troubled=ledger.verdict(lambda stored: stored.troubled(PAGE_TOPICS)),
+            troubled=ledger.books.verdict(lambda stored: stored.troubled(PAGE_TOPICS)),
             total=len(known),
             q=q,
             after=names[-1] if more else None,
@@ -192,14 +192,14 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def _topic(request: Request, topic: str) -> str:
         before = _instant(request, "before")
-        windows = ledger.verdict(lambda stored: stored.newest(topic, before=before, limit=PAGE_WINDOWS))
+        windows = ledger.books.verdict(lambda stored: stored.newest(topic, before=before, limit=PAGE_WINDOWS))
         return page.topic(
             topic=topic,
-            summary=ledger.verdict(lambda stored: stored.tally(topic)),
+            summary=ledger.books.verdict(lambda stored: stored.tally(topic)),
             windows=windows,
             before=windows[-1]["window_start_ms"] if len(windows) == PAGE_WINDOWS else None,
-            days=ledger.verdict(lambda stored: stored.newest(topic, days=True, limit=PAGE_DAYS)),
-            changes=ledger.ask(lambda notes: notes.verdict_changes(topic, 15)),
+            days=ledger.books.verdict(lambda stored: stored.newest(topic, days=True, limit=PAGE_DAYS)),
+            changes=ledger.books.ask(lambda notes: notes.verdict_changes(topic, 15)),
             producers=ledger.unsealed(topic)[:PAGE_TOPICS],
             latencies=ledger.latencies_of(topic),
             faults=site.faults(),
@@ -210,10 +210,10 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         topic, start = request.query_params.get("topic", ""), _instant(request, "start")
         if start is None:
             raise BadQuestion("start is missing: the window's start in milliseconds")
-        found = ledger.verdict(lambda stored: stored.window(topic, start))
+        found = ledger.books.verdict(lambda stored: stored.window(topic, start))
         if found is None:
             raise BadQuestion(f"no tier has mentioned the window of {topic!r} that begins at {start}")
-        changes = ledger.ask(lambda notes: notes.verdict_changes(topic, 30, start))
+        changes = ledger.books.ask(lambda notes: notes.verdict_changes(topic, 30, start))
         html = page.window(
             window=found, changes=changes, live=site.live, offline=site.offline, faults=site.faults(), now_ms=clock.now_ms()
         )

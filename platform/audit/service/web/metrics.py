@@ -69,14 +69,14 @@ class Metrics:
         windows: dict[tuple[str, ...], float] = {}
         figures: list[dict[tuple[str, ...], float]] = [{}, {}, {}]
         known: set[str] = set()
-        for topic, verdict, count, *wrong in self._ledger.verdict(lambda stored: stored.tallies()):
+        for topic, verdict, count, *wrong in self._ledger.books.verdict(lambda stored: stored.tallies()):
             label = topic if topic in known or len(known) < MOST_TOPICS else ""
             known.add(label)
             windows[label, verdict] = windows.get((label, verdict), 0) + count
             for mine, value in zip(figures, wrong, strict=True):
                 mine[label,] = mine.get((label,), 0) + value
         runs = [run for run in self._ledger.unsealed() if run["retired"] is None]
-        deadline_ms = self._ledger.settings.default_deadline_ms
+        deadline_ms = self._ledger.books.settings.default_deadline_ms
         hearing = self._ledger.hearing()
         heard_ms = hearing["heard_all_ms"] or hearing["listening_since_ms"]
         return {
@@ -93,13 +93,13 @@ class Metrics:
             "reports_lost_total": _one(hearing["reports_lost"]),
             "judged_windows_total": _one(self._judge.judged_count),
             "judge_round_seconds": _one(self._judge.round_ms / 1000),
-            "store_writable": _one(self._ledger.failure is None),
+            "store_writable": _one(self._ledger.books.failure is None),
         }
 
     def _of_sinks(self) -> dict[str, Iterable[tuple[tuple[str, ...], float]]]:
         windows: Counter[tuple[str, ...]] = Counter()
         figures: dict[str, Counter[tuple[str, ...]]] = {number: Counter() for number in ("missing", "doubled", "quarantined")}
-        every = [one for one in self._ledger.verdict(lambda stored: stored.sinks.totals()) if not is_scratch(one.topic)]
+        every = [one for one in self._ledger.books.verdict(lambda stored: stored.sinks.totals()) if not is_scratch(one.topic)]
         for number, one in enumerate(every):
             labels = (one.topic, one.sink) if number < MOST_SINKS else ("", "")
             for verdict, count in one.windows.items():

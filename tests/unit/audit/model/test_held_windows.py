@@ -1,9 +1,9 @@
 """What a run holds is waited for, mentioned or not, and nothing else: the rows of issue 26, section 1, on the model."""
 
 from headrace.audit.model.build_facts import held_windows
+from headrace.audit.model.checks.producers import PRESUMED_DEAD_MS
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import Hold
-from headrace.audit.model.runs import PRESUMED_DEAD_MS
 
 from ..stories import DEADLINE_MS, TOPIC, Story, W
 

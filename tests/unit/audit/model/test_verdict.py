@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from headrace.audit.model.checks.producers import PRESUMED_DEAD_MS
 from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import RangeReport, RangeWindow, SentRanges, Stretch
-from headrace.audit.model.runs import PRESUMED_DEAD_MS
 from headrace.audit.model.tiers import CHAIN
 
 from ..stories import DEADLINE_MS, TOPIC, Story, W, crc_of

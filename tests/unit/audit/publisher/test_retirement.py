@@ -2,11 +2,11 @@
 
 import pytest
 
+from headrace.audit.model.checks.producers import PRESUMED_DEAD_MS
 from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.errors import MalformedReport
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import Retirement
-from headrace.audit.model.runs import PRESUMED_DEAD_MS
 from headrace.audit.publisher import retire
 from tests.support.audit_topic import AuditTopic
 

@@ -36,7 +36,7 @@ def test_a_store_that_cannot_be_written_makes_the_service_not_ready_until_it_can
         raise StoreError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.ledger._journal, "put_log", full)
+        patch.setattr(service.ledger.books.journal, "put_log", full)
         with pytest.raises(StoreError):
             service.read("live", 0, 100, {T0: 9})
     assert site.not_ready() == ["disk full"]

@@ -52,7 +52,7 @@ def test_windows_are_decided_though_the_clock_was_two_hours_ahead_and_went_back(
     host.set_ms = 0
     if is_restarted:
         service.restart()
-    now = service.ledger._clock
+    now = service.ledger.books.clock
     # As the readers and the collector ask: by the clock of the books.
     service.clock = now  # type: ignore[assignment]
     now.advance = host.advance  # type: ignore[attr-defined]

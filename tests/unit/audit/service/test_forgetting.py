@@ -51,7 +51,7 @@ class Days:
     def runs(self) -> set[str]:
         """Return the instances that are known, in memory and in the store alike."""
         stored = {name for (name,) in self.service.database.rows("SELECT instance FROM runs")}
-        assert {key.instance for key in self.service.ledger._books.runs} == stored
+        assert {key.instance for key in self.service.ledger.books.reports.runs} == stored
         return stored
 
 
@@ -141,15 +141,15 @@ def test_windows_that_stay_unknown_are_added_to_their_days_with_the_reason(servi
     days.fall_silent()
     service.judge.bring_up_to_date("clicks")
     days.pass_(1)
-    assert service.ledger.verdict(lambda stored: stored.starts("clicks")) == []
+    assert service.ledger.books.verdict(lambda stored: stored.starts("clicks")) == []
     (day,) = service.windows(days=True)
     assert (day["verdict"], day["windows"], day["tiers"]["live"]) == ("UNKNOWN", {"UNKNOWN": 2}, 2)
     assert (day["silent"], list(day["unknown"].values())) == (["producer:host/app/0"], [[T0 % DAY_MS, T0 % DAY_MS + W]])
     assert "producer:host/app/0 has not sealed the window" in day["reason"]
-    assert service.ledger.verdict(lambda stored: stored.tally("clicks")) == {}
+    assert service.ledger.books.verdict(lambda stored: stored.tally("clicks")) == {}
     for table in ("windows", "found", "sent"):
         assert service.database.rows(f"SELECT count(*) FROM {table}") == [(0,)]
-    assert service.ledger.verdict(lambda stored: stored.undecided_topics()) == []
+    assert service.ledger.books.verdict(lambda stored: stored.undecided_topics()) == []
     service.restart()
     assert service.windows() == []
 
@@ -180,7 +180,7 @@ def test_a_window_that_is_open_as_long_is_unknown_in_its_day(service: Service) -
     (day,) = service.windows(days=True)
     assert (day["verdict"], day["windows"]) == ("UNKNOWN", {"UNKNOWN": 1})
     assert "has not sealed the window" in day["reason"]
-    assert service.ledger.verdict(lambda stored: stored.tally("clicks")) == {}
+    assert service.ledger.books.verdict(lambda stored: stored.tally("clicks")) == {}
 
 
 def test_news_of_an_unknown_window_keeps_it(service: Service) -> None:

@@ -88,12 +88,12 @@ def test_words_are_listed_with_who_when_and_why(service: Service) -> None:
 def test_words_are_in_every_checkpoint_and_so_survive_a_lost_store(service: Service, tmp_path: Path) -> None:
     stop(service)
     service.report(word("add", T0 + W), offset=3)
-    with service.ledger.snapshot() as read:
+    with service.ledger.books.snapshot() as read:
         lines = list(lines_of(read))
     other = Service(tmp_path / "rebuilt.db")
     try:
         assert other.ledger.tiers() == [], "known to be none before"
-        other.ledger.replace_store(lambda database: fill(database, lines, [], "one"))
+        other.ledger.books.replace_store(lambda database: fill(database, lines, [], "one"))
         assert other.ledger.tiers() == service.ledger.tiers() != []
     finally:
         other.database.close()
@@ -105,7 +105,7 @@ def test_a_word_that_the_store_could_not_keep_is_not_taken(service: Service, mon
     def refuse(*_: object) -> None:
         raise RuntimeError("the disk is full")
 
-    monkeypatch.setattr(type(service.ledger._books), "all_is_news", refuse)
+    monkeypatch.setattr(type(service.ledger.books.reports), "all_is_news", refuse)
     with pytest.raises(RuntimeError):
         service.report(word("add", T0), offset=2)
     assert service.ledger.tiers() == []

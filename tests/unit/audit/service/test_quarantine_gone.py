@@ -22,7 +22,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 def with_quarantined(service: Service) -> None:
     """Three events of the first window were put in quarantine by the application."""
-    service.ledger.see_quarantines(THERE)
+    service.ledger.logs.see_quarantines(THERE)
     told: ProducerReport = producer({T0: 5, T0 + W: 3})
     first, second = told.windows
     windows = (replace(first, losses={"quarantined": 3}), second)
@@ -36,20 +36,20 @@ def test_windows_whose_quarantine_is_gone_are_unknown(service: Service, now: dic
     """Fault: COMPLETE, quarantined 3."""
     with_quarantined(service)
     assert service.verdicts() == {T0: "COMPLETE", T0 + W: "COMPLETE"}
-    service.ledger.see_quarantines(THERE)
+    service.ledger.logs.see_quarantines(THERE)
     assert service.verdicts()[T0] == "COMPLETE"
-    service.ledger.see_quarantines(now)
+    service.ledger.logs.see_quarantines(now)
     first, second = service.windows()
     assert (first["verdict"], first["silent"], second["verdict"]) == ("UNKNOWN", ["quarantine"], "COMPLETE")
     assert first["reason"] == "3 quarantined records cannot be read any more: their quarantine topic was deleted"
     service.restart()
-    service.ledger.see_quarantines(now)
+    service.ledger.logs.see_quarantines(now)
     assert [one["verdict"] for one in service.windows()] == ["UNKNOWN", "COMPLETE"]
 
 
 def test_a_person_may_accept_it(service: Service) -> None:
     with_quarantined(service)
-    service.ledger.see_quarantines({"clicks": "1"})
+    service.ledger.logs.see_quarantines({"clicks": "1"})
     word = KnownDifference(
         topic="clicks", window_start_ms=T0, tier="quarantine", kind="lost", missing=3, doubled=0, altered=0, at_ms=1, by="anna",
         reason="tests of Friday",
@@ -61,11 +61,11 @@ def test_a_person_may_accept_it(service: Service) -> None:
 def test_a_topic_without_a_quarantine_or_deleted_with_it_is_no_loss(service: Service) -> None:
     """The load may be told to keep its quarantine on another cluster."""
     with_quarantined(service)
-    service.ledger.see_quarantines({})
+    service.ledger.logs.see_quarantines({})
     assert service.verdicts()[T0] == "COMPLETE"
     other = Service(str(service.store) + "2")
     with_quarantined_elsewhere = {"clicks": "1"}
-    other.ledger.see_quarantines(with_quarantined_elsewhere)
-    other.ledger.see_quarantines(with_quarantined_elsewhere)
+    other.ledger.logs.see_quarantines(with_quarantined_elsewhere)
+    other.ledger.logs.see_quarantines(with_quarantined_elsewhere)
     assert other.ledger.topic_facts("clicks").quarantine_gone_ms is None
     other.database.close()

@@ -46,9 +46,9 @@ def put(
     found = PartitionRead(
         topic="clicks", partition=0, from_offset=from_offset, to_offset=end, windows={T0: rows}, skipped=skipped
     )
-    generation, _ = service.ledger.positions(QUARANTINE)
+    generation, _ = service.ledger.logs.positions(QUARANTINE)
     service.clock.advance(1)
-    assert service.ledger.take_reads(QUARANTINE, generation, [LogRead(found=found)], {CLICKS: service.clock.now_ms()})
+    assert service.ledger.logs.take_reads(QUARANTINE, generation, [LogRead(found=found)], {CLICKS: service.clock.now_ms()})
 
 
 def loaded(service: Service, aside: tuple[Stretch, ...] = (Stretch(3, 2),)) -> None:
@@ -111,22 +111,22 @@ def test_nothing_is_decided_before_the_quarantine_topic_was_read_behind_the_clai
 
 
 def test_a_topic_is_waited_for_until_the_audit_has_looked_whether_it_is_there(service: Service) -> None:
-    service.ledger.see_quarantines({"clicks": "1"}, service.clock.now_ms())
+    service.ledger.logs.see_quarantines({"clicks": "1"}, service.clock.now_ms())
     service.clock.advance(1)
     loaded(service)
     assert window(service)["verdict"] == "OPEN"
     service.clock.advance(1)
-    service.ledger.see_quarantines({"clicks": "1"}, service.clock.now_ms())
+    service.ledger.logs.see_quarantines({"clicks": "1"}, service.clock.now_ms())
     service.hear()
     assert window(service)["verdict"] == "COMPLETE", "the load keeps its quarantine on another cluster"
 
 
 def test_one_that_exists_is_read_before_anything_is_decided(service: Service) -> None:
-    service.ledger.await_quarantines()
+    service.ledger.logs.await_quarantines()
     loaded(service)
     assert window(service)["verdict"] == "OPEN", "nobody has looked"
     service.clock.advance(1)
-    service.ledger.see_quarantines({"clicks": "1", "clicks.quarantine": "2"}, service.clock.now_ms())
+    service.ledger.logs.see_quarantines({"clicks": "1", "clicks.quarantine": "2"}, service.clock.now_ms())
     service.clock.advance(1)
     service.hear()
     assert window(service)["verdict"] == "OPEN", "it is there, and nobody has read it"
@@ -137,12 +137,12 @@ def test_one_that_exists_is_read_before_anything_is_decided(service: Service) ->
 def test_one_with_another_value_at_its_place_is_altered_and_one_that_is_gone_is_missing(service: Service) -> None:
     loaded(service)
     put(service, {0: of_offline(3), 1: of_offline(4)})
-    generation, _ = service.ledger.positions(QUARANTINE)
+    generation, _ = service.ledger.logs.positions(QUARANTINE)
     found = PartitionRead(
         topic="clicks", partition=0, from_offset=0, to_offset=2, windows={T0: [LiveBatch(0, 1, 8, *of_offline(3))]},
         skipped=(Skipped(1, 2, CORRUPT),),
     )  # fmt: skip
-    assert service.ledger.take_scan(QUARANTINE, generation, [LogRead(found=found)])
+    assert service.ledger.logs.take_scan(QUARANTINE, generation, [LogRead(found=found)])
     one = window(service)
     assert (one["verdict"], one["missing"], one["altered"]) == ("INCOMPLETE", 1, 1)
     assert records(one) == [(QUARANTINE, "missing", 4, 1), (QUARANTINE, "altered", 3, 1)]
@@ -155,7 +155,7 @@ def test_what_the_topic_s_own_retention_deleted_is_expired(service: Service) -> 
     loaded(service)
     put(service, {0: of_offline(3), 5: of_offline(4)})
     assert window(service)["verdict"] == "COMPLETE"
-    service.ledger.quarantine_begins({CLICKS: 5})
+    service.ledger.logs.quarantine_begins({CLICKS: 5})
     one = window(service)
     assert (one["verdict"], one["accounted"], one["missing"]) == ("ACCOUNTED", {"expired": 1}, 0)
 
@@ -177,7 +177,7 @@ def test_what_may_have_expired_before_the_audit_read_it_is_not_known(service: Se
 def test_a_log_that_lost_its_tail_lacks_what_stood_there(service: Service) -> None:
     loaded(service)
     put(service, {0: of_offline(3), 1: of_offline(4)})
-    service.ledger.log_shrank(QUARANTINE, CLICKS, 0)
+    service.ledger.logs.log_shrank(QUARANTINE, CLICKS, 0)
     put(service, {0: of_offline(3)}, end=1)
     assert records(window(service)) == [(QUARANTINE, "missing", 4, 1)]
 
@@ -185,9 +185,9 @@ def test_a_log_that_lost_its_tail_lacks_what_stood_there(service: Service) -> No
 def test_a_record_that_was_put_there_twice_is_there_while_one_copy_is_sound(service: Service) -> None:
     loaded(service)
     put(service, {0: of_offline(3), 1: of_offline(4), 2: of_offline(4)})
-    generation, _ = service.ledger.positions(QUARANTINE)
+    generation, _ = service.ledger.logs.positions(QUARANTINE)
     found = PartitionRead(topic="clicks", partition=0, from_offset=1, to_offset=2, skipped=(Skipped(1, 2, CORRUPT),))
-    service.ledger.take_scan(QUARANTINE, generation, [LogRead(found=found)])
+    service.ledger.logs.take_scan(QUARANTINE, generation, [LogRead(found=found)])
     assert window(service)["verdict"] == "COMPLETE"
 
 

@@ -51,12 +51,12 @@ def test_books_positions_and_verdicts_survive_a_kill(service: Service) -> None:
     complete(service)
     before = service.windows()
     assert service.verdicts() == {T0: "COMPLETE", T0 + W: "COMPLETE"}
-    changes = len(service.ledger.ask(lambda notes: notes.verdict_changes("clicks", 100)))
+    changes = len(service.ledger.books.ask(lambda notes: notes.verdict_changes("clicks", 100)))
     service.restart()
     assert service.windows() == before
-    assert service.ledger.positions("live")[1] == {TopicPartition("clicks", 0): 100}
+    assert service.ledger.logs.positions("live")[1] == {TopicPartition("clicks", 0): 100}
     assert service.ledger.collector_positions() == {0: 2}
-    assert len(service.ledger.ask(lambda notes: notes.verdict_changes("clicks", 100))) == changes
+    assert len(service.ledger.books.ask(lambda notes: notes.verdict_changes("clicks", 100))) == changes
     service.report(mirror(100, 300, {T0: 1, T0 + W: 1}), offset=2)
     assert {one["window_start_ms"]: one["tiers"]["mirror"] for one in service.windows()} == {T0: 6, T0 + W: 4}
 
@@ -79,10 +79,10 @@ def test_what_fails_midway_is_neither_in_the_file_nor_in_memory(service: Service
         raise StoreError("disk full")
 
     with monkeypatch.context() as patch:
-        patch.setattr(service.ledger._journal, "put_log", full)
+        patch.setattr(service.ledger.books.journal, "put_log", full)
         with pytest.raises(StoreError):
             service.read("live", 100, 200, {T0: 9})
-    assert service.ledger.positions("live")[1] == {TopicPartition("clicks", 0): 100}
+    assert service.ledger.logs.positions("live")[1] == {TopicPartition("clicks", 0): 100}
     service.read("live", 100, 200, {T0: 2})
     assert service.windows()[0]["tiers"]["live"] == 7
 
@@ -95,11 +95,11 @@ def test_what_is_read_twice_counts_once(service: Service) -> None:
 
 def test_a_read_that_began_before_a_recount_is_not_taken(service: Service) -> None:
     complete(service)
-    generation, _ = service.ledger.positions("live")
-    service.ledger.recount("live", "clicks", {0: 0})
+    generation, _ = service.ledger.logs.positions("live")
+    service.ledger.logs.recount("live", "clicks", {0: 0})
     read = LogRead(found=read_of("live", 100, 200, {}))
-    assert not service.ledger.take_reads("live", generation, [read], {})
-    assert service.ledger.positions("live")[1] == {TopicPartition("clicks", 0): 0}
+    assert not service.ledger.logs.take_reads("live", generation, [read], {})
+    assert service.ledger.logs.positions("live")[1] == {TopicPartition("clicks", 0): 0}
 
 
 def test_notes_of_what_could_not_be_read_are_bounded(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -107,13 +107,13 @@ def test_notes_of_what_could_not_be_read_are_bounded(service: Service, monkeypat
     monkeypatch.setattr("headrace.audit.service.store.audit_log.MOST_CHANGES", 2)
     key = LogKey("offline", "clicks", 0)
     for at in range(5):
-        service.ledger.note(lambda notes, at=at: notes.note_unreadable(key, at, at + 1, "CRC", 1))
-        service.ledger.note(lambda notes, at=at: notes.note_malformed(0, at, "odd", 1))
+        service.ledger.books.note(lambda notes, at=at: notes.note_unreadable(key, at, at + 1, "CRC", 1))
+        service.ledger.books.note(lambda notes, at=at: notes.note_malformed(0, at, "odd", 1))
         change = VerdictChange(at, "clicks", T0, None, "OPEN", 0, 0, 0, None, "")
-        service.ledger.note(lambda notes, change=change: notes.note_changes([change]))
-    assert [one["from_offset"] for one in service.ledger.ask(lambda notes: notes.unreadable("clicks"))] == [2, 3, 4]
-    assert len(service.ledger.ask(lambda notes: notes.verdict_changes(None, 10))) == 2
-    assert service.ledger.ask(AuditLog.malformed_count) == 5
+        service.ledger.books.note(lambda notes, change=change: notes.note_changes([change]))
+    assert [one["from_offset"] for one in service.ledger.books.ask(lambda notes: notes.unreadable("clicks"))] == [2, 3, 4]
+    assert len(service.ledger.books.ask(lambda notes: notes.verdict_changes(None, 10))) == 2
+    assert service.ledger.books.ask(AuditLog.malformed_count) == 5
 
 
 def test_a_message_that_is_no_report_is_counted_and_skipped(service: Service) -> None:
@@ -132,7 +132,7 @@ def test_the_platform_s_own_topics_are_not_audited(service: Service) -> None:
         windows=(ProducerWindow(topic="clicks.quarantine", window_start_ms=T0, losses={"sampled": 1}),),
     )  # fmt: skip
     service.report(report)
-    assert service.ledger.topics() == []
+    assert service.ledger.books.topics() == []
 
 
 def test_each_change_of_a_verdict_is_stored_with_its_time(service: Service) -> None:
@@ -144,7 +144,7 @@ def test_each_change_of_a_verdict_is_stored_with_its_time(service: Service) -> N
     at_ms = service.clock.now_ms()
     assert service.verdicts() == {T0: "INCOMPLETE"}
     assert service.verdicts() == {T0: "INCOMPLETE"}
-    newest, oldest = service.ledger.ask(lambda notes: notes.verdict_changes("clicks", 10))
+    newest, oldest = service.ledger.books.ask(lambda notes: notes.verdict_changes("clicks", 10))
     assert (oldest["from_verdict"], oldest["to_verdict"]) == (None, "OPEN")
     assert (newest["from_verdict"], newest["to_verdict"], newest["missing"], newest["at_ms"]) == ("OPEN", "INCOMPLETE", 1, at_ms)
 
@@ -154,7 +154,7 @@ def test_a_late_event_re_opens_a_window_and_the_change_is_stored(service: Servic
     assert service.verdicts()[T0] == "COMPLETE"
     service.read("live", 100, 150, {T0: 1})
     assert service.verdicts()[T0] == "OPEN"
-    changes = service.ledger.ask(lambda notes: notes.verdict_changes("clicks", 1))
+    changes = service.ledger.books.ask(lambda notes: notes.verdict_changes("clicks", 1))
     assert (changes[0]["from_verdict"], changes[0]["to_verdict"]) == ("COMPLETE", "OPEN")
 
 
@@ -171,7 +171,7 @@ def test_time_alone_turns_open_into_unknown(service: Service) -> None:
 def test_a_recount_forgets_the_tier_and_counts_it_again(service: Service) -> None:
     complete(service)
     assert service.verdicts()[T0] == "COMPLETE"
-    service.ledger.recount("live", "clicks", {0: 0})
+    service.ledger.logs.recount("live", "clicks", {0: 0})
     assert service.verdicts()[T0] == "OPEN"
     service.read("live", 0, 100, {T0: 5, T0 + W: 2})
     service.hear()

@@ -187,23 +187,23 @@ def test_what_is_counted_of_sinks_is_what_stands_in_the_windows_whatever_came_be
 def fails(service: Service, *reports: Any, offset: int) -> None:
     """The store refuses just when the judge has written windows."""
     service.report(*reports, offset=offset)
-    keep = service.ledger.notes.note_changes
+    keep = service.ledger.books.notes.note_changes
 
     def refuse(changes: Any) -> None:
         raise StoreError("the disk is full")
 
-    service.ledger.notes.note_changes = refuse  # type: ignore[method-assign]
+    service.ledger.books.notes.note_changes = refuse  # type: ignore[method-assign]
     try:
         service.judge.bring_up_to_date("clicks")
     except StoreError:
         pass
     finally:
-        service.ledger.notes.note_changes = keep  # type: ignore[method-assign]
+        service.ledger.books.notes.note_changes = keep  # type: ignore[method-assign]
 
 
 def counted(service: Service) -> dict[tuple[str, str], int]:
     found: dict[tuple[str, str], int] = {}
-    for one in service.ledger.verdict(lambda stored: stored.sinks.totals()):
+    for one in service.ledger.books.verdict(lambda stored: stored.sinks.totals()):
         found |= {(one.sink, name): count for name, count in (*one.windows.items(), *one.numbers.items()) if count}
     return found
 
@@ -211,7 +211,7 @@ def counted(service: Service) -> dict[tuple[str, str], int]:
 def summed(service: Service) -> dict[tuple[str, str], int]:
     """The same from the windows' own words."""
     found: dict[tuple[str, str], int] = {}
-    for window in service.ledger.verdict(lambda stored: stored.page("clicks", limit=1_000)):
+    for window in service.ledger.books.verdict(lambda stored: stored.page("clicks", limit=1_000)):
         for sink, row in window["sinks"].items():
             for name in (row["verdict"], "missing", "doubled", "altered", "quarantined"):
                 count = 1 if name == row["verdict"] else row[name]
@@ -223,7 +223,7 @@ def summed(service: Service) -> dict[tuple[str, str], int]:
 def test_windows_of_topics_without_a_sink_are_not_read_to_count_sinks(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault: a start read every window of the store, gigabytes of it, to find those with sinks."""
     complete(service)
-    database = service.ledger._database
+    database = service.ledger.books.database
     read, asked = database.rows, list[str]()
 
     def rows(words: str, values: Any = ()) -> Any:
@@ -238,7 +238,7 @@ def test_windows_of_topics_without_a_sink_are_not_read_to_count_sinks(service: S
             return list(stored.sinks.totals())
 
         asked.clear()
-        return service.ledger.verdict(anew)
+        return service.ledger.books.verdict(anew)
 
     assert (counted(), [one for one in asked if "FROM verdicts" in one]) == ([], [])
     service.report(mirror(0, 5, {T0: 5}, tier=SINK), offset=2)

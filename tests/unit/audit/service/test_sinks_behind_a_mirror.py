@@ -37,11 +37,11 @@ def copied(service: Service, *, is_alike: bool = False) -> None:
     service.report(producer({T0: 5, T0 + W: 3}), mirror(0, 100, {T0: 5, T0 + W: 3}))
     service.read("live", 0, 100, {T0: 5, T0 + W: 3})
     if is_alike:
-        service.ledger.number_alike(is_alike=True)
+        service.ledger.logs.number_alike(is_alike=True)
         service.read("offline", 0, 100, {T0: 5, T0 + W: 3})
     else:
-        service.ledger.number_alike(is_alike=False)
-        service.ledger.take_origins([LEDGER], service.clock.now_ms())
+        service.ledger.logs.number_alike(is_alike=False)
+        service.ledger.logs.take_origins([LEDGER], service.clock.now_ms())
         service.read("offline", 0, 6, {T0: 5}, crc=CRC ^ CHANGE)
         service.read("offline", 6, 10, {T0 + W: 3}, crc=CRC ^ CHANGE)
     service.hear()
@@ -54,7 +54,7 @@ def tell(service: Service, to_offset: int, windows: dict[int, list[int]], *, at:
     )
     service.report(report, offset=at)
     service.clock.advance(2 * SOON_MS)
-    service.ledger.take_origins([], service.clock.now_ms())
+    service.ledger.logs.take_origins([], service.clock.now_ms())
 
 
 def rows(service: Service) -> dict[int, tuple[Any, ...]]:
@@ -92,7 +92,7 @@ def test_between_clusters_that_number_alike_its_offsets_are_taken_as_they_are(se
 
 
 def test_before_it_is_known_what_the_clusters_are_nobody_says_anything_of_it(service: Service) -> None:
-    service.ledger.await_origins()
+    service.ledger.logs.await_origins()
     service.report(producer({T0: 5}), mirror(0, 100, {T0: 5}))
     service.read("live", 0, 100, {T0: 5})
     service.read("offline", 0, 100, {T0: 5})

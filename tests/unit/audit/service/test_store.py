@@ -29,13 +29,13 @@ def test_a_rebuilt_store_dates_the_last_word_of_a_dead_run_by_the_audit_topic(se
 
 def test_a_live_topic_made_anew_under_its_name_begins_anew_at_every_tier(service: Service) -> None:
     """Fault: live 90, really 60: two logs were mixed when a topic was made anew with a longer log."""
-    service.ledger.see_topic_ids("live", {"clicks": "a"}, service.clock.now_ms())
+    service.ledger.logs.see_topic_ids("live", {"clicks": "a"}, service.clock.now_ms())
     service.clock.advance(10)
     complete(service)  # said and read since the topic was last seen to be the old one
     service.clock.advance(10)
     service.report(producer({T0: 9}, sequence=1, first=100), offset=2)
-    service.ledger.see_topic_ids("live", {"clicks": "b"}, service.clock.now_ms())
-    assert service.ledger.positions("live")[1] == {}
+    service.ledger.logs.see_topic_ids("live", {"clicks": "b"}, service.clock.now_ms())
+    assert service.ledger.logs.positions("live")[1] == {}
     service.read("live", 0, 200, {T0: 9}, first_sequence=100)
     service.report(mirror(0, 200, {T0: 9}), offset=3)
     service.hear()
@@ -47,10 +47,10 @@ def test_a_live_topic_made_anew_under_its_name_begins_anew_at_every_tier(service
 
 def test_a_topic_made_anew_whose_copy_is_the_old_one_says_what_to_do(service: Service) -> None:
     """Fault: it stayed UNKNOWN, `silent: mirror`, and nothing told why."""
-    service.ledger.see_topic_ids("live", {"clicks": "a"}, service.clock.now_ms())
+    service.ledger.logs.see_topic_ids("live", {"clicks": "a"}, service.clock.now_ms())
     complete(service)
     service.clock.advance(10)
-    service.ledger.see_topic_ids("live", {"clicks": "b"}, service.clock.now_ms())
+    service.ledger.logs.see_topic_ids("live", {"clicks": "b"}, service.clock.now_ms())
     service.report(producer({T0: 9}, sequence=1, first=100), offset=2)
     service.read("live", 0, 200, {T0: 9}, first_sequence=100)
     service.restart()
@@ -67,11 +67,11 @@ def test_a_topic_made_anew_whose_copy_is_the_old_one_says_what_to_do(service: Se
 
 
 def test_reads_of_an_earlier_topic_are_not_taken(service: Service) -> None:
-    service.ledger.see_topic_ids("live", {"clicks": "a"}, 1)
+    service.ledger.logs.see_topic_ids("live", {"clicks": "a"}, 1)
     complete(service)
-    generation, _ = service.ledger.positions("live")
-    service.ledger.see_topic_ids("live", {"clicks": "b"}, 2)
-    assert not service.ledger.take_reads("live", generation, [LogRead(found=read_of("live", 100, 200, {T0: 1}))], {})
+    generation, _ = service.ledger.logs.positions("live")
+    service.ledger.logs.see_topic_ids("live", {"clicks": "b"}, 2)
+    assert not service.ledger.logs.take_reads("live", generation, [LogRead(found=read_of("live", 100, 200, {T0: 1}))], {})
 
 
 def test_a_settled_window_is_one_piece_an_entry_and_reads_back_the_same(service: Service) -> None:
@@ -113,8 +113,8 @@ def test_windows_decided_days_ago_are_added_up_by_day_and_their_records_forgotte
 
 def test_what_is_said_again_of_a_window_in_a_day_changes_nothing_and_late_records_are_noted(service: Service) -> None:
     rolled(service)
-    generation, _ = service.ledger.positions("live")
-    service.ledger.take_scan("live", generation, [LogRead(found=read_of("live", 0, 100, {T0: 5, T0 + W: 3}))])
+    generation, _ = service.ledger.logs.positions("live")
+    service.ledger.logs.take_scan("live", generation, [LogRead(found=read_of("live", 0, 100, {T0: 5, T0 + W: 3}))])
     service.report(mirror(0, 100, {T0: 5, T0 + W: 3}), producer({T0: 5}, sequence=1), offset=2)
     assert service.windows() == []
     service.read("live", 100, 200, {T0: 2})
@@ -171,7 +171,7 @@ def test_an_undecided_window_without_news_is_looked_at_while_a_deadline_may_pass
         service.clock.advance(1_000)
         service.ledger.heard_all(service.clock.now_ms(), {})
         service.judge.bring_up_to_date()
-        verdict = service.ledger.verdict(lambda stored: stored.window("clicks", T0))
+        verdict = service.ledger.books.verdict(lambda stored: stored.window("clicks", T0))
         assert verdict is not None
         if unknown_after is None and verdict["verdict"] == "UNKNOWN":
             unknown_after = second
@@ -217,7 +217,7 @@ def test_with_one_topic_in_memory_and_after_kills_the_verdicts_are_the_same(
             service.read("live", ends["live", topic], ends["live", topic], {}, topic)
         service.hear()
         service.judge.bring_up_to_date()
-    assert len(narrow.ledger._books.topics) <= 1
+    assert len(narrow.ledger.books.reports.topics) <= 1
     for topic in topics:
         assert [_plain(one) for one in narrow.windows(topic)] == [_plain(one) for one in wide.windows(topic)]
     for service in (narrow, wide):
@@ -233,16 +233,16 @@ def test_positions_of_logs_are_known_without_their_books(tmp_path: Path) -> None
     service = Service(tmp_path / "books.sqlite", replace(SHORT, topics_in_memory=1))
     for topic in "abc":
         service.read("live", 0, 10, {T0: 1}, topic)
-    assert len(service.ledger._books.topics) == 1
+    assert len(service.ledger.books.reports.topics) == 1
     service.restart()
-    assert service.ledger.positions("live")[1] == {TopicPartition(topic, 0): 10 for topic in "abc"}
-    assert service.ledger._books.topics == {}
+    assert service.ledger.logs.positions("live")[1] == {TopicPartition(topic, 0): 10 for topic in "abc"}
+    assert service.ledger.books.reports.topics == {}
     service.database.close()
 
 
 def test_runs_come_back_whole(service: Service) -> None:
     report = replace(producer({T0: 5}, closed=False, sequence=3), only_between_ms=(T0, T0 + W), moved_past_ms=T0)
     service.report(report)
-    run = service.ledger._books.runs[RunKey("host/app/1", 1)]
+    run = service.ledger.books.reports.runs[RunKey("host/app/1", 1)]
     service.restart()
-    assert service.ledger._books.runs == {run.key: run}
+    assert service.ledger.books.reports.runs == {run.key: run}

@@ -54,16 +54,16 @@ def read_live(service: Service, *, marked: bool, first: int = 0) -> None:
         topic="clicks", partition=0, from_offset=0, to_offset=first + 20, windows=windows,
         marked={7: first, 8: first + 15} if marked else {},
     )  # fmt: skip
-    generation, _ = service.ledger.positions("live")
+    generation, _ = service.ledger.logs.positions("live")
     service.clock.advance(1)
-    service.ledger.take_reads("live", generation, [LogRead(found=found)], {NAME: service.clock.now_ms()})
+    service.ledger.logs.take_reads("live", generation, [LogRead(found=found)], {NAME: service.clock.now_ms()})
 
 
 def hear_all(service: Service) -> None:
     """Live is read to its end once more, and the audit topic twice."""
-    generation, _ = service.ledger.positions("live")
+    generation, _ = service.ledger.logs.positions("live")
     service.clock.advance(1)
-    service.ledger.take_reads("live", generation, [], {NAME: service.clock.now_ms()})
+    service.ledger.logs.take_reads("live", generation, [], {NAME: service.clock.now_ms()})
     for _ in range(2):
         service.hear()
 

@@ -67,7 +67,7 @@ class Story:
 
     @property
     def read(self) -> int:
-        return self.service.ledger.positions("live")[1].get(LIVE_LOG, 0) // STEP
+        return self.service.ledger.logs.positions("live")[1].get(LIVE_LOG, 0) // STEP
 
     def hear(self, most: int) -> None:
         at = self.heard
@@ -78,11 +78,11 @@ class Story:
     def read_on(self, most: int) -> None:
         for one in self.history.reads[self.read : self.read + most]:
             assert self.read >= self.live_start, "what is read next has expired"
-            generation, _ = self.service.ledger.positions("live")
+            generation, _ = self.service.ledger.logs.positions("live")
             self.service.clock.advance(1)
-            assert self.service.ledger.take_reads("live", generation, [one], {LIVE_LOG: self.service.clock.now_ms()})
-        generation, _ = self.service.ledger.positions("live")
-        self.service.ledger.take_reads("live", generation, [], {LIVE_LOG: self.service.clock.now_ms()})
+            assert self.service.ledger.logs.take_reads("live", generation, [one], {LIVE_LOG: self.service.clock.now_ms()})
+        generation, _ = self.service.ledger.logs.positions("live")
+        self.service.ledger.logs.take_reads("live", generation, [], {LIVE_LOG: self.service.clock.now_ms()})
 
     def expire(self) -> None:
         """Let everything of the live log expire that the older of the kept checkpoints has counted."""
@@ -133,7 +133,7 @@ def shown(service: Service) -> list[dict[str, Any]]:
 def books(service: Service) -> dict[int, Any]:
     """Return which records each tier has told, without the times at which it did."""
     found: dict[int, Any] = {}
-    for start, window in service.ledger.book("clicks").windows.items():
+    for start, window in service.ledger.books.book("clicks").windows.items():
         held = {
             (tier, partition): [list(rows) for rows in one.parts]
             for tier, by_partition in window.found.items()

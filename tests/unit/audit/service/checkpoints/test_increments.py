@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from headrace.audit.service.checkpoints import chains
 from headrace.audit.service.checkpoints.form import taken_apart
-from headrace.audit.service.store.database import database_at
+from headrace.audit.service.store.opening import database_at
 from headrace.audit.service.store.tables import LISTS, TABLES
 from tests.unit.audit.service.checkpoints.test_checkpointer import History, Story, shown, undisturbed
 
@@ -54,7 +54,7 @@ def change(story: Story, chance: random.Random) -> None:
             story.service.hear()
             story.service.windows()
         case 2:
-            story.service.ledger.note(lambda notes: notes.note_malformed(0, chance.randrange(99), "noise", 1))
+            story.service.ledger.books.note(lambda notes: notes.note_malformed(0, chance.randrange(99), "noise", 1))
         case _:
             story.hear(chance.randrange(1, 4))
 
@@ -83,7 +83,7 @@ def test_every_table_of_a_rebuilt_store_is_that_of_the_lost_one(seed: int) -> No
                     story.service.clock.advance(4 * 86_400_000)
                     story.service.judge.roll_up()
                 case "recount":
-                    story.service.ledger.recount("live", "clicks", {})
+                    story.service.ledger.logs.recount("live", "clicks", {})
                 case "lose" if len(story.checkpointer._seen(None)) > 0:
                     newest = list(chains.plans(story.checkpointer._seen(None)))[-1]
                     assert story.lose_store()
@@ -102,7 +102,7 @@ def a_chain(
     for number in range(length):
         story.hear(2)
         # Changes once, so that it is in this period's changes alone.
-        story.service.ledger.note(lambda notes, number=number: notes.note_malformed(0, number, "noise", 1))  # type: ignore[misc]
+        story.service.ledger.books.note(lambda notes, number=number: notes.note_malformed(0, number, "noise", 1))  # type: ignore[misc]
         story.read_on(1)
         story.service.hear()
         story.service.windows()
@@ -202,7 +202,7 @@ def test_the_topic_holds_at_most_two_bases_and_what_they_allow_behind_them(tmp_p
     story.hear(12)
     most = 0
     for number in range(150):
-        story.service.ledger.note(lambda notes, number=number: notes.note_malformed(0, number, "x" * 40, number))  # type: ignore[misc]
+        story.service.ledger.books.note(lambda notes, number=number: notes.note_malformed(0, number, "x" * 40, number))  # type: ignore[misc]
         story.checkpointer._written_mark = None
         assert story.checkpointer.write()
         whole = story.checkpointer._seen(None)

@@ -54,9 +54,9 @@ def test_a_store_that_is_rebuilt_from_another_audit_s_checkpoint_has_an_id_of_it
     first.checkpoint(None)
     second.topic.audit_start = {0: 0}
     assert second.lose_store()
-    assert second.service.ledger.store_id() != first.service.ledger.store_id()
+    assert second.service.ledger.books.store_id() != first.service.ledger.books.store_id()
     second.service.restart()
-    assert second.service.ledger.store_id() == second.service.ledger.store_id()
+    assert second.service.ledger.books.store_id() == second.service.ledger.books.store_id()
     for story in (first, second):
         story.close()
 

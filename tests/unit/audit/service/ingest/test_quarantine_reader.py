@@ -94,7 +94,7 @@ def service(tmp_path: Path) -> Iterator[Service]:
 
 
 def held(service: Service) -> dict[int, list[tuple[int, ...]]]:
-    return service.ledger.look(
+    return service.ledger.books.look(
         "clicks", lambda book: {start: list(book.windows[start].entry(QUARANTINE, 0).held) for start in sorted(book.windows)}
     ) or {}  # fmt: skip
 
@@ -112,8 +112,8 @@ def test_records_are_noted_by_origin_in_their_windows_and_what_is_none_is_passed
         (first + 4, 1, crc32c(VALUES[4]), OF_A_FILE, number_of(" access.log"), 12),
     ]
     assert held(service) == {T0: [expected[0], *expected[2:]], T0 + W: [expected[1]]}
-    assert service.ledger.positions(QUARANTINE)[1] == {TopicPartition("clicks", 0): log.header.next_offset}
-    assert service.ledger.topics() == ["clicks"]
+    assert service.ledger.logs.positions(QUARANTINE)[1] == {TopicPartition("clicks", 0): log.header.next_offset}
+    assert service.ledger.books.topics() == ["clicks"]
 
 
 def test_reading_goes_on_where_it_was_after_a_restart_and_a_scan_finds_other_bytes(

@@ -72,7 +72,7 @@ def counts(service: Service) -> dict[int, int | None]:
 
 
 def position(service: Service) -> int:
-    return service.ledger.positions("offline")[1][CLICKS]
+    return service.ledger.logs.positions("offline")[1][CLICKS]
 
 
 def test_reading_begins_at_the_log_s_start_and_goes_on_behind_what_was_read(
@@ -129,7 +129,7 @@ def test_corrupt_and_unserved_stretches_are_noted_and_not_counted(service: Servi
         (0, 500, "corrupt"),
         (first.next_offset, first.next_offset + 300, "corrupt"),
     ]
-    noted = service.ledger.ask(lambda notes: notes.unreadable("clicks"))
+    noted = service.ledger.books.ask(lambda notes: notes.unreadable("clicks"))
     assert [(one["from_offset"], one["to_offset"]) for one in noted] == [(0, 500), (first.next_offset, first.next_offset + 300)]
     assert [one["reason"] for one in noted] == ["CRC does not hold", "the broker serves nothing of these offsets"]
 
@@ -140,7 +140,7 @@ def test_what_expired_before_it_was_counted_is_noted_and_passed(service: Service
     reader._read()
     reader._out_of_range(OffsetOutOfRange("clicks", 0, first.next_offset, 7_000))
     assert position(service) == 7_000
-    (noted,) = service.ledger.ask(lambda notes: notes.unreadable("clicks"))
+    (noted,) = service.ledger.books.ask(lambda notes: notes.unreadable("clicks"))
     assert "expired" in noted["reason"]
     assert counts(service) == {0: 1}
 
@@ -150,7 +150,7 @@ def test_a_log_that_shrank_is_counted_anew(service: Service, reader: LogReader, 
     answers.next = [first, fetched(0, [5])]
     reader._read()
     reader._out_of_range(OffsetOutOfRange("clicks", 0, first.next_offset, 0))
-    assert service.ledger.positions("offline")[1] == {}
+    assert service.ledger.logs.positions("offline")[1] == {}
     reader._read()
     assert counts(service) == {0: 1}
 
@@ -162,10 +162,10 @@ def test_a_live_log_that_shrank_is_read_again_and_what_it_held_is_remembered(ser
     reader._discover_at_ms = 1 << 60
     first = fetched(0, [1, 2])
     answers.next = [first]
-    service.ledger.take_reads("live", service.ledger.positions("live")[0], [reader._batches.of(first)], {})
+    service.ledger.logs.take_reads("live", service.ledger.logs.positions("live")[0], [reader._batches.of(first)], {})
     reader._out_of_range(OffsetOutOfRange("clicks", 0, first.next_offset, 0))
-    assert service.ledger.positions("live")[1] == {CLICKS: 0}
-    assert service.ledger.look("clicks", lambda book: book.windows[0].found["live"][0].altered.count) == 2
+    assert service.ledger.logs.positions("live")[1] == {CLICKS: 0}
+    assert service.ledger.books.look("clicks", lambda book: book.windows[0].found["live"][0].altered.count) == 2
     reader._cluster.close()
 
 
@@ -199,7 +199,7 @@ def test_damage_after_the_read_back_is_found_by_the_scan_and_put_on_its_tier(
     bad = CorruptRange(from_offset=0, to_offset=first[0].next_offset, reason="CRC does not hold")
     scanned(service, reader, answers, replace(whole, batches=[second], corrupt=[bad]))
     assert counts(service) == {W: 1}
-    (noted,) = service.ledger.ask(lambda notes: notes.unreadable("clicks"))
+    (noted,) = service.ledger.books.ask(lambda notes: notes.unreadable("clicks"))
     assert (noted["tier"], noted["reason"]) == ("offline", "CRC does not hold")
     scanned(service, reader, answers, whole)
     assert counts(service) == {0: 2, W: 1}
@@ -214,7 +214,7 @@ def test_a_batch_that_was_exchanged_for_another_is_found_by_the_scan(
     other = fetched(0, [2, 3], [W])
     assert other.next_offset == whole.next_offset
     scanned(service, reader, answers, other)
-    (row,) = service.ledger.book("clicks").windows[0].found["offline"][0].held
+    (row,) = service.ledger.books.book("clicks").windows[0].found["offline"][0].held
     assert row[2] == other.batches[0][0].crc != whole.batches[0][0].crc
 
 
@@ -227,7 +227,7 @@ def test_the_scan_keeps_what_expired_meanwhile(service: Service, reader: LogRead
     answers.start = header.next_offset
     scanned(service, reader, answers, replace(whole, requested_offset=answers.start, batches=[second]))
     assert counts(service) == {0: 2, W: 1}
-    service.ledger.recount("offline", "clicks", {0: answers.start})
+    service.ledger.logs.recount("offline", "clicks", {0: answers.start})
     answers.next = [replace(whole, requested_offset=answers.start, batches=[second])]
     reader._read()
     assert counts(service) == {0: 2, W: 1}
@@ -268,11 +268,11 @@ def test_the_scan_reads_no_more_than_its_rate(service: Service, reader: LogReade
 
 def test_a_topic_made_anew_with_a_longer_log_is_counted_anew(service: Service, answers: Answers, reader: LogReader) -> None:
     """Fault: two logs were mixed when a topic was made anew under its name."""
-    service.ledger.see_topic_ids("offline", {"clicks": "a"}, 1)
+    service.ledger.logs.see_topic_ids("offline", {"clicks": "a"}, 1)
     first = fetched(0, [1, 2])
     answers.next = [first, fetched(0, [5], [6], [7])]
     reader._read()
-    service.ledger.see_topic_ids("offline", {"clicks": "b"}, 2)
+    service.ledger.logs.see_topic_ids("offline", {"clicks": "b"}, 2)
     reader._read()
     assert counts(service) == {0: 3}
 
@@ -288,7 +288,7 @@ def test_a_partition_that_fails_for_now_is_read_later(service: Service, reader: 
     )
     answers.next = [failing, fetched(0, [1])]
     reader._read()
-    assert service.ledger.positions("offline")[1] == {}
+    assert service.ledger.logs.positions("offline")[1] == {}
     reader._read()
     assert counts(service) == {0: 1}
 

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.audit.service.errors import StoreError
-from headrace.audit.service.store.database import Database, database_at
+from headrace.audit.service.store.database import Database
+from headrace.audit.service.store.opening import database_at
 from tests.support.postgresql import PostgresqlServer
 
 VERDICT = ("clicks", 0, 600_000, "COMPLETE", 0, 0, 0, 1, "{}")

@@ -13,14 +13,14 @@ def test_a_range_told_again_and_a_recount_load_the_windows_that_they_touch_and_n
     service.report(mirror(195, 205, {T0 + 19 * W: 10}), offset=20)
     assert loaded(service) == {T0 + 19 * W}
     service.restart()
-    service.ledger.recount("live", "clicks", {0: 175})
+    service.ledger.logs.recount("live", "clicks", {0: 175})
     assert loaded(service) == {T0 + at * W for at in (17, 18, 19)}
-    assert service.ledger.book("clicks").windows[T0 + 17 * W].found["live"][0].held.count == 5
-    assert service.ledger.book("clicks").logs["live"][0].position == 175
+    assert service.ledger.books.book("clicks").windows[T0 + 17 * W].found["live"][0].held.count == 5
+    assert service.ledger.books.book("clicks").logs["live"][0].position == 175
 
 
 def loaded(service: Service) -> set[int]:
     """Return the windows that are in memory."""
-    windows = service.ledger.book("clicks").windows
+    windows = service.ledger.books.book("clicks").windows
     assert isinstance(windows, StoredWindows)
     return {start for start, _ in dict.items(windows)}

@@ -18,15 +18,15 @@ def test_a_report_that_the_server_did_not_keep_is_in_neither_books_nor_memory(po
     for _ in range(2):
         with pytest.raises(StoreError, match="connection to"):
             service.report(b"nor is this", offset=3)
-    assert "connection to" in (service.ledger.failure or "")
+    assert "connection to" in (service.ledger.books.failure or "")
     with pytest.raises(StoreError, match="connection to"):
-        service.ledger.positions("live")
+        service.ledger.logs.positions("live")
     postgresql_alone.start()
     assert service.ledger.collector_positions() == {0: 3}
     assert service.ledger.hearing()["malformed_reports"] == 1
     assert service.ledger.take_reports([], {0: 4}, {0: 5}) is False  # who stood elsewhere begins again
     service.report(b"nor is this", offset=3)
-    assert service.ledger.failure is None
+    assert service.ledger.books.failure is None
     assert service.ledger.hearing()["malformed_reports"] == 2
     service.read("live", 0, 100, {T0: 5})
     service.hear()

@@ -8,9 +8,10 @@ import pytest
 
 from headrace.audit.model.books import TopicBook
 from headrace.audit.model.tier_reports import TierReports
-from headrace.audit.service.store.database import Database, database_at
+from headrace.audit.service.store.database import Database
 from headrace.audit.service.store.journal import BooksJournal
 from headrace.audit.service.store.loading import load_runs, load_topic
+from headrace.audit.service.store.opening import database_at
 from tests.support.audit_world.records import TOPIC, WINDOW_MS
 from tests.support.audit_world.world import World
 

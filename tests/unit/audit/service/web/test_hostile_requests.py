@@ -86,7 +86,7 @@ def test_a_request_that_waits_for_the_books_ends_in_time_and_health_is_answered(
 ) -> None:
     monkeypatch.setattr(in_time, "REQUEST_S", 0.3)
     complete(service)
-    with served(service) as port, service.ledger._lock:
+    with served(service) as port, service.ledger.books.lock:
         answers: list[tuple[int, bytes]] = []
         askers = [threading.Thread(target=lambda: answers.append(asked(port, "/"))) for _ in range(60)]
         for one in askers:
@@ -105,25 +105,25 @@ def test_a_request_that_waits_for_the_books_ends_in_time_and_health_is_answered(
 def test_requests_that_nobody_waits_for_leave_their_threads(service: Service) -> None:
     complete(service)
     with served(service) as port:
-        with service.ledger._lock:
+        with service.ledger.books.lock:
             gone = [http.client.HTTPConnection("127.0.0.1", port, timeout=20) for _ in range(50)]
             for one in gone:
                 one.request("GET", "/")
             deadline = time.monotonic() + 10
-            while service.ledger._lock._asking < 10 and time.monotonic() < deadline:
+            while service.ledger.books.lock._asking < 10 and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert service.ledger._lock._asking >= 10
+            assert service.ledger.books.lock._asking >= 10
             for one in gone:
                 one.close()
-            while service.ledger._lock._asking and time.monotonic() < deadline:
+            while service.ledger.books.lock._asking and time.monotonic() < deadline:
                 time.sleep(0.01)
-            assert service.ledger._lock._asking == 0
+            assert service.ledger.books.lock._asking == 0
         assert asked(port, "/")[0] == 200
 
 
 def test_the_judge_gives_way_to_requests_between_topics(service: Service) -> None:
     """A lock goes to who asks at once, and the judge asks at once: without a pause a request waits for all topics."""
-    lock = service.ledger._lock
+    lock = service.ledger.books.lock
     got_it, entered = threading.Event(), threading.Event()
 
     def request() -> None:
@@ -139,11 +139,11 @@ def test_the_judge_gives_way_to_requests_between_topics(service: Service) -> Non
         deadline = time.monotonic() + 10
         while not lock._asking and time.monotonic() < deadline:
             time.sleep(0.001)
-    service.ledger.give_way()
+    service.ledger.books.give_way()
     assert got_it.wait(5)
     asker.join(5)
     begun = time.monotonic()
-    service.ledger.give_way()
+    service.ledger.books.give_way()
     assert time.monotonic() - begun < 0.5, "nobody waits: no pause"
 
 
@@ -213,7 +213,7 @@ def test_a_topic_s_name_is_quoted_in_commands(service: Service) -> None:
     service.read("live", 0, 100, {T0: 5}, topic=bad)
     service.hear()
     service.judge.bring_up_to_date(bad)
-    (found,) = service.ledger.verdict(lambda stored: stored.page(bad, limit=1))
+    (found,) = service.ledger.books.verdict(lambda stored: stored.page(bad, limit=1))
     from headrace.audit.service.web import report
 
     commands = [

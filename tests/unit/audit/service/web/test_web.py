@@ -78,7 +78,7 @@ def test_bad_questions_are_answered_with_400_and_the_parameter(service: Service,
 def test_a_recount_is_accepted_by_post(service: Service, http: TestClient) -> None:
     complete(service)
     assert http.post("/api/recount", params={"tier": "live", "topic": "clicks"}).status_code == 202
-    assert service.ledger.positions("live")[1] == {TopicPartition("clicks", 0): 0}
+    assert service.ledger.logs.positions("live")[1] == {TopicPartition("clicks", 0): 0}
 
 
 def test_probes_and_lists(service: Service, http: TestClient) -> None:
@@ -87,7 +87,7 @@ def test_probes_and_lists(service: Service, http: TestClient) -> None:
     assert http.get("/api/topics").json() == ["clicks"]
     gone = UnreadableRange(topic="clicks", partition=0, from_offset=5, to_offset=9, reason="CRC")
     read = LogRead(found=read_of("offline", 0, 100, {T0: 5}), unreadable=(gone,))
-    service.ledger.take_reads("offline", service.ledger.positions("offline")[0], [read], {})
+    service.ledger.logs.take_reads("offline", service.ledger.logs.positions("offline")[0], [read], {})
     assert http.get("/api/unreadable", params={"topic": "clicks"}).json()[0]["reason"] == "CRC"
     assert http.get("/api/hearing").json()["malformed_reports"] == 0
 
