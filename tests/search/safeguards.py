@@ -9,7 +9,7 @@ from typing import Any
 
 from headrace.audit.model import build_facts, comparison, differences, packed_rows, runs, tier_reports, verdict
 from headrace.audit.model.case import HopFinding
-from headrace.audit.model.checks import later, live, producers, quarantine, quarantine_read, unheard
+from headrace.audit.model.checks import later, live, producers, quarantine, quarantine_read
 from headrace.audit.model.differences import Findings
 from headrace.audit.model.tiers import PRODUCER
 from headrace.audit.service.hearing import other_audits
@@ -94,7 +94,7 @@ SAFEGUARDS: dict[str, Off] = {
     "a range replaces what was said of it": (packed_rows.Rows, "cut", _nothing),
     "a replay waits for its own windows": (runs.Run, "may_touch", _no),
     "a replay leaves other windows alone": (runs.Run, "may_touch", _yes),
-    "reports that were lost are unread reports": (unheard, "unheard_records", _zero),
+    "reports that were lost are unread reports": (live, "unheard_records", _zero),
     "a batch of another topic is doubled": (hearing, "window_facts", _of_this_topic_alone),
     "who began midway answers for the rest alone": (later, "since_it_began", _whole),
     "who began midway answers for the rest": (later, "since_it_began", _nothing_of_it),
