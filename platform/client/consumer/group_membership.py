@@ -94,6 +94,7 @@ class GroupMembership:
         self._cluster.close_lane(self._lane)  # a join that waits for the others is cut short
         if self._thread.is_alive():
             self._thread.join(timeout_ms / 1000)
+        self._coordinator = None  # its lane is closed
 
     def leave(self) -> None:
         """Leave the group, so that its other members take over at once. A coordinator that is away finds out by itself."""

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka.admin import AdminClient
 
 from headrace.client.connection.cluster import Cluster
 from headrace.client.consumer.group_consumer import GroupConsumer
@@ -67,6 +68,17 @@ def test_two_members_share_the_partitions_and_who_leaves_is_followed_without_a_g
     produce(broker.address, topic, numbered(400, 400))
     eventually(lambda: values(first, second) == numbered(800), within_ms=60_000, what="the other goes on behind the last commit")
     first.close()
+
+
+def test_a_member_that_closes_leaves_its_group_at_once(broker: BrokerProcess, topic: str) -> None:
+    """Fault: it asked to leave on the connection that its own stop had closed, so the group missed it for a session."""
+    group = f"g-{topic}"
+    only = Reader(broker, group, topic, session_timeout_ms=300_000)
+    eventually(lambda: len(only.consumer.positions()) == 4, within_ms=60_000, what="all partitions")
+    only.close()
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    found = admin.describe_consumer_groups([group])[group]
+    assert list(found.result(20).members) == []
 
 
 def test_a_topic_that_is_made_later_is_found(broker: BrokerProcess) -> None:
