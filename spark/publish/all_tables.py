@@ -45,7 +45,7 @@ def publish_all(layout: Layout, *, wait_ms: int = WAIT_MS, topics: Sequence[str]
     deadline = time.monotonic() + wait_ms / 1000
     left = Warehouse(WarehouseSettings.of(layout)).topics() if topics is None else list(topics)
     while left:
-        _each(left, lambda topic: _joined(done.results.get(topic), run_publish(layout, topic, wait_ms=0)), done)
+        _each(left, lambda topic: _publish(layout, topic, done.results.get(topic)), done)
         left = [topic for topic in left if topic not in done.faults and done.results[topic].may_change_soon]
         if time.monotonic() >= deadline:
             break
@@ -65,20 +65,6 @@ def _each(topics: Sequence[str], work: Callable[[str], T], done: OfTables[T]) ->
             done.faults[topic] = error
 
 
-def _joined(before: PublishOutcome | None, now: PublishOutcome) -> PublishOutcome:
-    """Return the outcome of two publishes of one table, one after the other."""
-    if before is None:
-        return now
-    return PublishOutcome(
-        topic=now.topic,
-        published=tuple(dict.fromkeys([*before.published, *now.published])),
-        withdrawn=(*before.withdrawn, *now.withdrawn),
-        open_hours=now.open_hours,
-        pending=now.pending,
-        shut=now.shut,
-        complete_through=now.complete_through,
-        expired_through=now.expired_through,
-        may_change_soon=now.may_change_soon,
-        revisions=(*before.revisions, *now.revisions),
-        added=(*before.added, *now.added),
-    )
+def _publish(layout: Layout, topic: str, before: PublishOutcome | None) -> PublishOutcome:
+    now = run_publish(layout, topic, wait_ms=0)
+    return now if before is None else before.then(now)

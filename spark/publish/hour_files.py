@@ -37,6 +37,8 @@ class HourFiles:
     """COMPACTED or REMOVED: what somebody has done to `main` since the last revision; empty: nothing."""
     touched: Touched = field(default_factory=Touched)
     """The same in numbers."""
+    is_held_back: bool = False
+    """Whether it has more to publish, once it is proven what others removed."""
 
     @property
     def after(self) -> list[DataFile]:
@@ -85,7 +87,8 @@ def examine(
     found.gone = gone
     candidates = [file for file in loads if file.file_path not in named and file.file_path not in gone]
     if found.change == REMOVED:
-        candidates = []  # first a proof of what is gone; the next publish goes on from there
+        found.is_held_back = bool(candidates)
+        candidates = []  # first a proof of what is gone; the publish goes on from there
     is_anew = is_published and any(map(is_reloaded, candidates))
     if is_anew:
         blocked = _TOUCHED if removed else ""

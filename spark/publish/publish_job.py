@@ -71,6 +71,16 @@ class PublishOutcome:
     added: tuple[DataFile, ...] = ()
     """The files that this run added to `main`."""
 
+    def then(self, after: "PublishOutcome") -> "PublishOutcome":
+        """Return the outcome of both, where `after` was a publish of the same topic behind this one."""
+        return replace(
+            after,
+            published=tuple(dict.fromkeys([*self.published, *after.published])),
+            withdrawn=(*self.withdrawn, *after.withdrawn),
+            revisions=(*self.revisions, *after.revisions),
+            added=(*self.added, *after.added),
+        )
+
 
 class Gate:
     """Publishes and withdraws the hours of one topic."""
@@ -104,7 +114,11 @@ class Gate:
             return PublishOutcome(topic=self._topic)
         # Two at once could add what the other has just withdrawn.
         with self._warehouse.locked(f"publish-{self._topic}") as lease:
-            return self._apply(self._decided(wait_ms), lease)
+            found = self._decided(wait_ms)
+            done = self._apply(found, lease)
+            if any(mine.is_held_back for mine in found.hours.values()):
+                done = done.then(self._apply(self._decided(0), lease))
+            return done
 
     def _decided(self, wait_ms: int) -> "_Decided":
         despite = settings.despite(self._warehouse.folder, self._topic)
@@ -230,13 +244,15 @@ class Gate:
         )
 
     def _revision(self, table: TopicTable, mine: HourFiles, decision: HourDecision, number: int, counted: Facts) -> Proof:
-        before = mine.proof
+        before, loaded = mine.proof, table.offsets()
         if decision.action == "withdraw":
             verdict, after = WITHDRAWN, []
         elif decision.action == "publish":
             verdict, after = decision.verdict, mine.after
         else:
             verdict, after = (ERASED if decision.reason.startswith(ERASED) else mine.change), mine.main
+            # It notes what others did. What was loaded since the last publish is late still.
+            loaded = {one.partition: one.loaded_to for one in before.offsets} if before is not None else loaded
         facts = {file.file_path: _facts(table.path_of(file), counted) for file in after}
         return Proof(
             topic=self._topic,
@@ -250,7 +266,7 @@ class Gate:
             digest=f"{sum(one.digest for one in facts.values()) % MODULUS:032x}",
             files=tuple(_proven_file(path, one) for path, one in sorted(facts.items())),
             gone=tuple(sorted(mine.gone)),
-            offsets=proven_offsets(facts.values(), table.offsets()),
+            offsets=proven_offsets(facts.values(), loaded),
             windows=json.dumps(self._words(decision)),
             loads_snapshot_id=table.snapshot_id(LOADS),
             main_snapshot_id=table.snapshot_id(MAIN),

@@ -46,12 +46,28 @@ def add_again(warehouse: Warehouse, branch: str, path: Path, topic: str = "click
     table.add_files([f"file://{path}"], branch=branch, check_duplicate_files=False)
 
 
-def rot(path: Path) -> None:
-    """Turn one bit of a file's rows over, and leave its size and its time as they were; twice, and it is right again."""
-    before, content = path.stat(), bytearray(path.read_bytes())
-    content[60] ^= 1
-    path.write_bytes(content)
+def rot(path: Path, at: int | None = None) -> int:
+    """Turn one bit of a file over, and leave its size and its time as they were; return where. Twice, and it is right again.
+
+    Without `at` it is the first place at which a reader gets other rows, or none: a bit of a statistic changes nothing.
+    """
+    before, content = path.stat(), path.read_bytes()
+    places = range(4, len(content)) if at is None else [at]
+    place = next(one for one in places if at is not None or not _reads_the_same(content, _turned(content, one)))
+    path.write_bytes(_turned(content, place))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    return place
+
+
+def _turned(content: bytes, at: int) -> bytes:
+    return content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+
+
+def _reads_the_same(one: bytes, other: bytes) -> bool:
+    try:
+        return bool(pq.read_table(pa.BufferReader(one)).equals(pq.read_table(pa.BufferReader(other))))
+    except (OSError, ValueError, pa.ArrowException):
+        return False
 
 
 def compact(

@@ -62,6 +62,19 @@ def test_late_rows_of_an_hour_that_was_rolled_back_go_out_and_are_not_complete(s
     assert dict(done.pending)[hour_name(0)] == "20 rows were removed by others: they are not added again"
 
 
+def test_late_rows_go_out_with_the_publish_that_finds_rows_removed(stored: Stored) -> None:
+    """Fault: the publish that found `main` rolled back left rows that had come meanwhile to the next one."""
+    roll_back(stored.warehouse, before_the_publish(stored), MAIN)
+    stored.load(0, 5)
+    done = stored.publish()
+    assert done.published == (hour_name(0),)
+    assert stored.rows(MAIN) == list(range(25, 30))
+    assert [(one.revision, one.verdict, one.row_count) for one in done.revisions if one.hour == 0] == [
+        (2, "REMOVED", 0),
+        (3, "REMOVED", 5),
+    ]
+
+
 def test_a_file_that_stands_twice_on_main_withdraws_the_hour_and_its_next_publish_holds_each_record_once(stored: Stored) -> None:
     """Fault: a data file added twice on `main`: COMPLETE over 40 rows of 20, and verify-table OK."""
     add_again(stored.warehouse, MAIN, files(stored.warehouse, MAIN)[0])
@@ -175,12 +188,12 @@ def test_bits_that_rot_at_the_same_size_and_time_are_found_in_turn(stored: Store
     stored.publish()
     stored.count()
     assert count_again(stored, clock) == {}
-    rot(path)
+    rotten_at = rot(path)
     assert count_again(stored, clock) == {}, "no time has gone by: it is nobody's turn"
     clock.advance(60_000)
     assert [*count_again(stored, clock)] == [str(path)]
     assert str(path) in dict(stored.publish().withdrawn)[hour_name(0)]
-    rot(path)
+    rot(path, rotten_at)
     assert count_again(stored, clock) == {}
     assert stored.publish().withdrawn == ()
 
