@@ -59,7 +59,7 @@ def _look(world: World) -> list[tuple[int, Verdict]]:
             truth = truth_of(world, window, only_read=True)
             # A held window balances only where an operator has retired the run: ACCEPTED, or ACCOUNTED with losses by name.
             is_held = truth.is_held and not verdict.retired
-            if truth.missing.total() or truth.altered.total() or is_held:
+            if not truth.is_balanced or is_held:
                 _fail(world, window, "in between", "not balanced", verdict, truth)
     return seen
 
@@ -137,8 +137,7 @@ def _exact(world: World, window: int, when: str, verdict: Verdict, truth: Truth,
 
 def _as_far_as_can_be_known(world: World, window: int, when: str, verdict: Verdict, truth: Truth) -> None:
     """Part of the live log expired before the audit could read it: nothing false may be said, though not all can be."""
-    is_balanced = not truth.missing.total() and not truth.altered.total()
-    if verdict.kind in BALANCED and not is_balanced and not _has_records_of_which_nobody_speaks(world, window):
+    if verdict.kind in BALANCED and not truth.is_balanced and not _has_records_of_which_nobody_speaks(world, window):
         _fail(world, window, when, "not balanced", verdict, truth)
     if verdict.kind in BALANCED and truth.is_double_to_be_seen:
         _fail(world, window, when, "a double that the mirror's copy proves", verdict, truth)

@@ -46,6 +46,13 @@ class Truth:
         return next((tier for tier in order if self.missing[tier] or self.doubled[tier] or self.altered[tier]), None)
 
     @property
+    def is_balanced(self) -> bool:
+        """Whether nothing is missing or altered but what an operator has accepted."""
+        return not any(
+            count for counts in (self.missing, self.altered) for tier, count in counts.items() if tier not in self.accepted
+        )
+
+    @property
     def kind(self) -> str:
         for kind, counts in (("INCOMPLETE", self.missing), ("ALTERED", self.altered), ("DOUBLED", self.doubled)):
             if any(count for tier, count in counts.items() if tier not in self.accepted):
