@@ -34,7 +34,7 @@ def check_later(case: Case, rule: TierRule, before: HopFinding | None) -> HopFin
     before_rule = next(one for one in topic.rules if one.name == rule.before)
     for partition in asked:
         log = topic.logs.get(rule.before, {}).get(partition)
-        up_to = _live_end(case, partition, mine[partition]) if partition in mine else None
+        up_to = _live_end(case, rule, partition, mine[partition]) if partition in mine else None
         if partition in mine and not all(accounts_for(rule.before, log, rows, up_to) for rows in mine[partition].parts):
             return _gap(case, rule, before_rule, log, mine[partition], partition)
     return taken(case, rule, compare_tiers(topic, window, rule, asked))
@@ -73,9 +73,13 @@ def _gap(case: Case, rule: TierRule, who: TierRule, log: TierLog | None, entry: 
     return held_up(case, rule.name, who.name, max(entry.updated_ms, moved_ms), who.deadline_ms, waiting_for, note)
 
 
-def _live_end(case: Case, partition: int, entry: Found) -> int | None:
-    """Return where the live log ends, if it was read to its end since `entry` was found: nothing behind came from there."""
+def _live_end(case: Case, rule: TierRule, partition: int, entry: Found) -> int | None:
+    """Return where the live log ends, if it was read to its end since `entry` was found: nothing behind came from there.
+
+    If live has lost its tail, the tier before may have copied the tail while live held it, and may not have reported that yet.
+    It is asked for all offsets that live was ever read up to.
+    """
     live = case.topic.logs.get(LIVE, {}).get(partition)
     if live is None or live.caught_up_ms is None or live.caught_up_ms <= entry.updated_ms:
         return None
-    return live.position
+    return live.position if rule.before == LIVE else max(live.position, live.former_below)

@@ -164,6 +164,19 @@ def test_a_tail_of_unaudited_records_is_missing_on_live_by_what_the_audit_had_re
     assert [(one.first_offset, one.count) for one in verdict.differences[0].records] == [(60, 1), (80, 1)]
 
 
+def test_a_tail_that_live_lost_is_no_surplus_of_offline_while_the_mirror_has_not_reported_it() -> None:
+    """Fault: 'doubled 2' at offline. The mirror's report of the tail was lost."""
+    story = Story(CHAIN).producer(windows={0: {0: 5}}, closed=True)
+    story.read("live", 100, {0: {7: 5}}).tell("mirror", 0, 50, {0: 3})
+    story.read("offline", 100, {0: {7: 5}}).tell("warehouse", 0, 100, {0: 5})
+    cut_at(story, 60)
+    assert story.verdict().kind is Kind.OPEN
+    verdict = story.wait(LONG_MS).verdict()
+    assert (verdict.kind, verdict.silent, verdict.doubled) == (Kind.UNKNOWN, ("mirror",), 0)
+    verdict = story.tell("mirror", 50, 100, {0: 2}).read("live", 60).verdict()
+    assert (verdict.kind, verdict.missing, verdict.doubled, verdict.first_bad_tier) == (Kind.INCOMPLETE, 2, 0, "live")
+
+
 def test_a_tail_that_came_back_is_complete_again() -> None:
     story = cut_at(complete(), 60)
     lost = [one for one in story.live[0, 0] if one.first >= 60]
