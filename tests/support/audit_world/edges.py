@@ -1,5 +1,11 @@
 """What happens at the edges of a history: to the quarantine topic, the warehouse and the ends of logs, to the host's clock, to
 the audit topic, and what comes from another topic. Each is drawn by itself: a seed without any is as it was before.
+
+Some combinations are not drawn, because no report and no log is left that shows them:
+- The offline log loses its tail, and copies it again with another content. The load may have copied the tail before, and it does
+  not report the content of rows.
+- Others change rows of the warehouse, and the load's next report on these offsets is lost. The report before it stays in force.
+- The live log loses its tail, and a tier that had copied the tail never reports that (`_can_be_known`).
 """
 
 import random
@@ -53,6 +59,8 @@ class Edges:
         self._trimmed_to = 0
         self.words: dict[int, Counter[tuple[str, int, int]]] = {}
         """Window → what differed at the warehouse when a person accepted it."""
+        self._copied_below = dict.fromkeys(world.partitions, 0)
+        """Partition → up to where the offline log had copied when it lost its tail."""
         self.has_changed = False
         """What was true of a window before is not true of it now."""
 
@@ -131,11 +139,13 @@ class Edges:
 
     def _shrink(self) -> None:
         """The offline log loses its tail, which is copied again or is not."""
-        log = self.world.offline.logs[self.random.choice(self.world.partitions)]
+        partition = self.random.choice(self.world.partitions)
+        log = self.world.offline.logs[partition]
         border = self._border(log)
-        if border is None:
+        if border is None or self._is_altered(partition, border):
             return
         self.has_changed = True
+        self._copied_below[partition] = max(self._copied_below[partition], log.end)
         log.held = [one for one in log.held if one.offset < border]
         log.end = border
         log.is_silent |= self.random.random() < 0.3
@@ -148,6 +158,8 @@ class Edges:
         border = self._border(log)
         if border is None or log.cut or any(why == "corrupt" for _, _, why in log.skipped):
             return
+        if not self._can_be_known(partition, border):
+            return
         self.has_changed = True
         log.cut = [one for one in log.held if one.offset >= border]
         log.held = [one for one in log.held if one.offset < border]
@@ -155,6 +167,35 @@ class Edges:
         was_read = self.world.was_read
         self.world.lost_after_reading += [(partition, one) for one in log.cut if (partition, one.offset) in was_read]
         self.world.forget("live", partition, log.begins_at)
+
+    def _is_altered(self, partition: int, border: int) -> bool:
+        """Return whether the offline log holds from `border` on anything with another content than the mirror."""
+        copied = {(one.offset, one.content) for one in self.world.mirror.logs[partition].held}
+        held = self.world.offline.logs[partition].held
+        return any(one.offset >= border and (one.offset, one.content) not in copied for one in held)
+
+    def copies_again(self, tier: Tier, log: Log, offset: int) -> bool:
+        """Return whether the tier is the offline log and copies again what it held before it lost its tail."""
+        offline = self.world.offline
+        return tier is offline and any(log is offline.logs[at] and offset < end for at, end in self._copied_below.items())
+
+    def _can_be_known(self, partition: int, border: int) -> bool:
+        """Return whether it will be known what the tiers that read live copied from `border` on, once live ends there.
+
+        A report may be lost. The mirror's copy is known without it if the audit has read the record on live, and reads it in the
+        offline log, now or once that has copied all.
+        """
+        world = self.world
+        if "vanished_report" not in world.faults:
+            return True
+        copies_all = "shrink" not in self.faults and not world.faults & {"loss", "silence"}
+        copies = world.mirror.logs[partition].held if copies_all else world.offline.logs[partition].held
+        copied = {one.offset for one in copies if (partition, one.offset) in world.was_read}
+        for tier, known in ((world.mirror, copied), (world.group, set[int]())):
+            log = tier.logs[partition]
+            if any(one.offset >= border and not log.has_told(one.offset) and one.offset not in known for one in log.held):
+                return False
+        return True
 
     def _border(self, log: Log) -> int | None:
         """Return where a batch begins, among the last that stand there."""
@@ -233,7 +274,9 @@ class Edges:
                 sound = [one for one in log.held if one.window == window and counts.count(one.offset) == 1]
                 if back and sound and self.random.random() < 0.7:
                     log.held.remove(self.random.choice(sound))
-                    log.held.append(self.random.choice(back))
+                    row = self.random.choice(back)
+                    log.held.append(row)
+                    log.altered.discard(row.offset)  # The row that the load had altered is gone; this one is sound.
                     self._told_again(partition)
 
     def is_lost_at(self, tier: Tier) -> bool:

@@ -20,6 +20,8 @@ class Tier:
         self.has_batches = has_batches
         self.logs = {partition: Log() for partition in before}
         self._noted = dict.fromkeys(before, 0)
+        self._changed: set[int] = set()
+        """Partitions where others have changed what is there, since the tier reported last."""
         self.begins: dict[int, int] = {}
         """Partition → the offset at which it began midway."""
 
@@ -52,7 +54,7 @@ class Tier:
         if not self.has_batches:
             batch = [one._replace(crc=-1) for one in batch]
         sound = {one.offset: one for one in batch}
-        if world.happens("alter", 0.1):
+        if world.happens("alter", 0.1) and not world.edges.copies_again(self, log, batch[0].offset):
             content = world.new_content()
             crc = world.new_crc() if self.has_batches else -1
             changed = batch if self.has_batches else batch[:1]
@@ -87,6 +89,7 @@ class Tier:
             for low, high in ((start, border), (border, log.end)):
                 self._say(partition, low, high)
             self._noted[partition] = log.end
+            self._changed.discard(partition)
 
     def begin(self, partition: int, offset: int) -> None:
         """Begin somewhere in the log."""
@@ -96,6 +99,7 @@ class Tier:
     def tell_again(self, partition: int) -> None:
         """Tell of all anew with the next range: others have changed what is there."""
         self._noted[partition] = 0
+        self._changed.add(partition)
 
     def announce(self) -> None:
         for partition in self.logs:
@@ -128,7 +132,7 @@ class Tier:
                 if low < end and start < high
             ),
         )
-        if start < end and self.world.happens("vanished_report", 0.05):
+        if start < end and self.world.happens("vanished_report", 0.05) and partition not in self._changed:
             return
         log.told.append((start, end))
         self.world.publish(report)
