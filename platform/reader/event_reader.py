@@ -278,7 +278,7 @@ class EventReader(Generic[E]):
         """
         if self._async is None:
             raise ReaderMisused("iterate inside `async with reader:`, so that the reader knows when the last record is done")
-        return _records_of(self._async)
+        return _Records(self._async)
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         assert self._async is not None
@@ -352,9 +352,20 @@ class EventReader(Generic[E]):
         self._is_used = True
 
 
-async def _records_of(reading: AsyncReading) -> AsyncIterator[EventRecord]:
-    while (record := await reading.next()) is not None:
-        yield record
+class _Records:
+    """An iterator and no generator: a wait for the next record that was given up may be repeated, and loses none."""
+
+    def __init__(self, reading: AsyncReading) -> None:
+        self._reading = reading
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> EventRecord:
+        record = await self._reading.next()
+        if record is None:
+            raise StopAsyncIteration
+        return record
 
 
 class _Signals:

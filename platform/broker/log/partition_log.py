@@ -294,6 +294,11 @@ class PartitionLog:
         closed = self._segments.unindexed
         return bool(closed) and any(segment.needs_sidecar for segment in closed)
 
+    @property
+    def awaits_sidecars(self) -> bool:
+        """Return whether a closed segment has no lasting sidecar yet. It may need one as soon as it is flushed. Cheap."""
+        return bool(self._segments.unindexed)
+
     def checkpoint_job(self) -> CheckpointJob | None:
         """Return what writes the sidecars that make the next start fast, None when they are up to date. One at a time.
 

@@ -79,7 +79,7 @@ class Checkpoints:
                 closed.append(partition)
             elif unindexed >= LEAST_BYTES:
                 heavy.append((unindexed, partition))
-            else:
+            elif partition.is_gone or not partition.log.awaits_sidecars:
                 self._changed.discard(partition)
         at += PARTITIONS_A_TURN
         if at < len(partitions):

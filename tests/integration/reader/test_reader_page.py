@@ -1,6 +1,5 @@
 """Every example of docs/READER.md is run as it stands, but for addresses, against a real cluster, and the README's reader."""
 
-import itertools
 import re
 import sys
 import uuid
@@ -45,16 +44,6 @@ def test_an_example_prints_what_the_page_says_and_ends_in_order(
 ) -> None:
     shared = "" if program.startswith(SHARED) else SHARED + "\n\n"
     _run(shared + program, output.splitlines(), clicks, tmp_path)
-
-
-def test_the_reader_in_the_readme_runs(clicks: LiveSide, tmp_path: Path) -> None:
-    lines = (DOCS.parent / "README.md").read_text().partition("Read them in a service")[2].splitlines()[2:]
-    program = "\n".join(
-        line.removeprefix("    ") for line in itertools.takewhile(lambda one: not one or one.startswith("    "), lines)
-    )
-    assert "EventReader(" in program
-    assert len(program.strip().splitlines()) <= 12
-    _run(program, ["ann /", "bob /a", "eve /b"], clicks, tmp_path)
 
 
 def test_every_example_is_run_here() -> None:
