@@ -10,7 +10,7 @@ from ..case import Case, HopFinding, held_up
 from ..differences import Findings, compare_tiers, copied, differences_of
 from ..reasons import never_reported
 from ..tier_log import TierLog, accounts_for
-from ..tiers import LIVE, TierRule
+from ..tiers import LIVE, READ_BACK, TierRule
 from .begun import since_it_began
 
 
@@ -76,10 +76,10 @@ def _gap(case: Case, rule: TierRule, who: TierRule, log: TierLog | None, entry: 
 def _live_end(case: Case, rule: TierRule, partition: int, entry: Found) -> int | None:
     """Return where the live log ends, if it was read to its end since `entry` was found: nothing behind came from there.
 
-    If live has lost its tail, the tier before may have copied the tail while live held it, and may not have reported that yet.
-    It is asked for all offsets that live was ever read up to.
+    If live has lost its tail, a tier that reports may have copied the tail while live held it, and may not have reported that
+    yet. It is asked for all offsets that live was ever read up to. Of a log that the audit reads itself, everything is known.
     """
     live = case.topic.logs.get(LIVE, {}).get(partition)
     if live is None or live.caught_up_ms is None or live.caught_up_ms <= entry.updated_ms:
         return None
-    return live.position if rule.before == LIVE else max(live.position, live.former_below)
+    return live.position if rule.before in READ_BACK else max(live.position, live.former_below)

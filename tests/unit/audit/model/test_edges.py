@@ -177,6 +177,15 @@ def test_a_tail_that_live_lost_is_no_surplus_of_offline_while_the_mirror_has_not
     assert (verdict.kind, verdict.missing, verdict.doubled, verdict.first_bad_tier) == (Kind.INCOMPLETE, 2, 0, "live")
 
 
+def test_a_tail_that_live_and_offline_lost_is_not_waited_for_where_the_warehouse_has_it() -> None:
+    """Live and both copies end at 60 now; the load still has the rows behind."""
+    story = cut_at(complete().forget("offline", {0: 60}).tell("mirror", 0, 60, {0: 3}).tell("mirror", 60, 100), 60)
+    story.take_read("offline", 60, 60, {}).wait(1).take_read("live", 60, 60, {})
+    verdict = story.verdict()
+    assert (verdict.kind, verdict.silent) == (Kind.INCOMPLETE, ())
+    assert {(one.tier, one.missing, one.doubled) for one in verdict.differences} == {("live", 2, 0), ("warehouse", 0, 2)}
+
+
 def test_a_tail_that_came_back_is_complete_again() -> None:
     story = cut_at(complete(), 60)
     lost = [one for one in story.live[0, 0] if one.first >= 60]
