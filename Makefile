@@ -139,6 +139,9 @@ kill-cluster: install ## Kill executors, workers and drivers of loads on a Spark
 kill-commits: install ## Kill loads at their commits behind a catalog that loses answers, without Spark (ARGUMENTS='--rounds 200 --catalog rest')
 	@$(BIN)/python -m tests.integration.cluster.commit_rounds $(ARGUMENTS)
 
+kill-readers: install ## Kill and freeze readers that store with positions, and check every row after each round (ARGUMENTS='--rounds 200 --seed 7')
+	@$(BIN)/python -m tests.integration.reader.kill_rounds $(ARGUMENTS)
+
 bench: install ## Measure the broker beside others (docs/BENCHMARKS.md)
 	@$(BIN)/python -m bench
 

@@ -85,6 +85,13 @@ def unsealed(url: str, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
     return _list(url, "/api/unsealed", {}, timeout_ms)
 
 
+def tiers(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+    """Return the topic's tiers and what is expected of each; without a topic, the groups of which an operator said something.
+    Raises ServiceUnreachable.
+    """
+    return _list(url, "/api/tiers", {"topic": topic}, timeout_ms)
+
+
 def _list(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> list[Any]:
     found = _ask("GET", url, path, {name: str(value) for name, value in query.items() if value is not None}, timeout_ms)
     if not isinstance(found, list):

@@ -15,7 +15,7 @@ from ..coordination.consumers import OffsetRegistry
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
-from ..coordination.producer_ids import ProducerIdBlocks, check_cluster_id, cluster_id, known_cluster_id
+from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
@@ -45,8 +45,10 @@ from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
 from .partitions.identity import FolderLock, check_cluster, identify, note_cluster
+from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
+from .partitions.other_brokers import OtherBrokers
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
@@ -140,12 +142,25 @@ class BrokerProcess:
         check_cluster(settings.data, None if known is None else known.cluster_id)
         cluster = cluster_id(session)
         note_cluster(settings.data, cluster.cluster_id)
+        issued = IssuedIds(settings.data)
+        check_age(session, cluster, issued)
+
+        def check_tree() -> None:
+            check_cluster_id(session, cluster)
+            check_age(session, cluster, issued)
+
         registry, brokers = TopicRegistry(session), BrokerRegistry(session)
 
         zookeeper = Worker("zookeeper", loop.post)
         disk = Worker("disk", loop.post)
         maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
         table = PartitionTable()
+        asking = Worker("other brokers", loop.post)
+        others = OtherBrokers(
+            asking,
+            lambda: [one for one in topics.catalog.brokers.values() if one.broker_id != settings.broker_id],
+            wait_ms=settings.topic_creation_wait_ms,
+        )
         topics = Topics(
             data=settings.data,
             broker_id=settings.broker_id,
@@ -158,14 +173,15 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             ask_flush=maintenance.flush,
             dispose=maintenance.dispose,
-            check_cluster=lambda: check_cluster_id(session, cluster),
+            check_cluster=check_tree,
+            when_ready=others.when_ready,
         )
         pages.doing = "opening logs"
         topics.load()
         started("logs", topics.close)
 
         cold_reads = ColdReads(loop)
-        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session), zookeeper)
+        producer_ids = ProducerIdAllocator(ProducerIdBlocks(session, issued=issued), zookeeper)
         stored_groups = StoredGroups(GroupDirectory(session), zookeeper)
         groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.has_members)
         retention = OffsetRetention(
@@ -230,6 +246,8 @@ class BrokerProcess:
         started("log worker", checkpoints.stop)
         zookeeper.start()
         started("ZooKeeper worker", zookeeper.stop)
+        asking.start()
+        started("questions to other brokers", asking.stop)
         cold_reads.start()
         started("cold reads", cold_reads.stop)
         copies.start()

@@ -58,7 +58,7 @@ class ApiMetrics:
 class BrokerMetrics:
     """Counters of requests and of the loop. Only the loop thread writes them."""
 
-    __slots__ = ("apis", "loop_lag", "parked_fetches")
+    __slots__ = ("apis", "fetch_session_partitions", "fetch_sessions", "fetch_sessions_evicted", "loop_lag", "parked_fetches")
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiMetrics] = {}
@@ -67,6 +67,10 @@ class BrokerMetrics:
         """Delay of the loop's timers."""
         self.parked_fetches = 0
         """Fetches that wait for data now."""
+        self.fetch_sessions = 0
+        self.fetch_session_partitions = 0
+        """Of all sessions together."""
+        self.fetch_sessions_evicted = 0
 
     def api(self, api_key: int) -> ApiMetrics:
         """Return the counters of an API. Called at the start: handlers keep the result."""

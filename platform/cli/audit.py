@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from ..errors import HeadraceError
 from ..runtime.layout import LOOPBACK, Layout
-from . import audit_drill, audit_producers, audit_records, audit_restate, audit_warehouse, audit_words
+from . import audit_drill, audit_producers, audit_records, audit_restate, audit_tiers, audit_warehouse, audit_words
 from .audited_topics import why_nothing
 from .foreground import access_of, add_access
 
@@ -23,7 +23,9 @@ FINAL = ("COMPLETE", "ACCOUNTED", "ACCEPTED", "INCOMPLETE", "ALTERED", "DOUBLED"
 def configure(parser: argparse.ArgumentParser) -> None:
     """Add the subcommands."""
     layout = Layout.from_environment()
-    names = "run|report|which|watch|recount|restate|known-loss|erased|producers|retire-producer|verify-table|recount-warehouse"
+    names = (
+        "run|report|which|watch|recount|restate|known-loss|erased|tier|producers|retire-producer|verify-table|recount-warehouse"
+    )
     actions = parser.add_subparsers(dest="action", required=True, metavar=f"{names}|drill")
 
     run_ = actions.add_parser("run", help="run the audit service", description="Run the audit service until SIGTERM.")
@@ -69,6 +71,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     audit_records.configure(actions)
     audit_restate.configure(actions)
     audit_words.configure(actions)
+    audit_tiers.configure(actions)
     audit_producers.configure(actions)
     audit_warehouse.configure(actions)
 
@@ -94,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
             return audit_words.tell(arguments, "lost")
         case "erased":
             return audit_words.tell(arguments, "erased")
+        case "tier":
+            return audit_tiers.run(arguments)
         case "producers":
             return audit_producers.list_unsealed(arguments)
         case "retire-producer":

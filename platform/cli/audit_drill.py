@@ -1,4 +1,4 @@
-"""`headrace audit drill loss|double|alter|swap|silence`: plants a fault and checks that the audit tells it."""
+"""`headrace audit drill NAME`: plants a fault in the running platform, and checks that the audit tells it."""
 
 import argparse
 import json
@@ -17,7 +17,11 @@ DRILLS = {
     "double": "put one record into the offline log twice",
     "alter": "change one byte of a record in the offline log, and make its checksum right",
     "swap": "swap a Parquet file for one with a row less and a row doubled",
+    "table": "delete a row from what readers of a table see",
+    "topic": "delete a topic and make it anew under its name",
+    "quarantine": "delete a quarantine topic with records in it",
     "silence": "hold one reporter back before it seals its window",
+    "memory": "kill an application that has an event in memory",
 }
 
 
@@ -41,7 +45,7 @@ def configure(actions: "Actions") -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the drill and return its exit code."""
-    from ..local.drills import log_drills, silence_drill, swap_drill
+    from ..local.drills import deletion_drills, log_drills, silence_drill, swap_drill
     from ..local.interrupts import Interrupts
 
     if arguments.topic is not None:
@@ -60,8 +64,10 @@ def run(arguments: argparse.Namespace) -> int:
         match arguments.drill:
             case "swap":
                 result = swap_drill.run(layout, progress=progress)
-            case "silence":
-                result = silence_drill.run(layout, progress=progress)
+            case "silence" | "memory":
+                result = silence_drill.run(layout, arguments.drill, progress=progress)
+            case "table" | "topic" | "quarantine":
+                result = deletion_drills.run(layout, arguments.drill, progress=progress)
             case drill:
                 result = log_drills.run(layout, drill, progress=progress)
     if arguments.json:

@@ -44,10 +44,9 @@ def configure(actions: "Actions") -> None:
 def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     """Write the word to the audit topic and return once the window's verdict follows from it."""
     from ..audit.model.checks.digests import digest_of_words
-    from ..audit.model.checks.quarantine import QUARANTINE
     from ..audit.model.codec import decode, encode
     from ..audit.model.messages import KnownDifference
-    from ..audit.model.tiers import PRODUCER
+    from ..audit.model.tiers import PRODUCER, QUARANTINE
     from ..audit.publisher.sending import send_and_flush
     from ..client.connection.cluster import Cluster
     from ..client.errors import ClientError

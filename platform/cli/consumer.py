@@ -6,12 +6,15 @@ import socket
 from pathlib import Path
 
 from ..apps.request_rate.service import RequestRate
-from ..apps.request_rate.settings import RequestRateSettings
+from ..audit.model.tiers import CONSUMER
+from ..reader.loop_settings import LoopSettings
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from .foreground import add_pages, pages_of, run_parser
 
+STALLED_AFTER_MS = 60_000
+"""A broker's restart and a registry's are over by then; the mirror says so after the same time."""
 HELP = "Run one process of the real-time requests-per-minute service; two or more form a group and take over from each other."
 
 
@@ -45,20 +48,23 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     consumer_id = arguments.consumer_id or f"{socket.gethostname()}-{os.getpid()}"
-    settings = RequestRateSettings(
-        topic=arguments.topic,
+    settings = LoopSettings(
+        topics=(arguments.topic,),
         group=arguments.group,
+        tier=f"{CONSUMER}{arguments.group}",
         consumer_id=consumer_id,
         bootstrap=arguments.bootstrap,
         zookeeper=arguments.zookeeper or None,
         registry=arguments.registry,
-        audit_bootstrap=arguments.audit_bootstrap or arguments.bootstrap,
-        home=arguments.home,
-        status_file=arguments.status_file,
-        pages=pages_of(arguments),
         cluster=arguments.cluster,
+        audit_bootstrap=arguments.audit_bootstrap or arguments.bootstrap,
+        cache_folder=arguments.home / "schemas",
+        status_file=arguments.status_file,
+        most_records=1 << 62,  # it holds counts only
+        most_bytes=1 << 62,
         session_timeout_ms=arguments.session_timeout_ms,
+        stalled_after_ms=STALLED_AFTER_MS,
     )
     configure_logs(consumer_id)
-    RequestRate(settings).run(StopSignal().install())
+    RequestRate(settings, arguments.home, pages_of(arguments)).run(StopSignal().install())
     return 0

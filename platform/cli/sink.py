@@ -6,9 +6,9 @@ import re
 import socket
 from pathlib import Path
 
-from ..apps.sinks.sink import Sink
 from ..audit.model.tiers import AT_OFFLINE, GROUP_NAME, SINK
 from ..errors import HeadraceError
+from ..reader.processor import Processor
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
@@ -116,7 +116,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Sink:
+def _sink(arguments: argparse.Namespace, group: str, registry: RegistryClient) -> Processor:
     match arguments.action:
         case "files":
             from ..apps.sinks.minute_files import MinuteFiles

@@ -3,8 +3,9 @@ versions that our broker and Kafka 2.3 to 4.x serve.
 """
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from ..runtime.backoff import Backoff
@@ -12,7 +13,7 @@ from ..wire.errors import ErrorCode, WireError
 from ..wire.messages import control
 from .connection.cluster import Cluster
 from .connection.connection import Connection
-from .errors import BadAnswer, RequestTimedOut, UnknownTopic, broker_error
+from .errors import BadAnswer, ClientError, RequestTimedOut, UnknownTopic, broker_error
 
 METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 44
 _VERSIONS = {
@@ -24,6 +25,8 @@ _VERSIONS = {
 }
 """API key → the lowest and the highest version spoken; a higher version of DeleteTopics returns the reason as text."""
 
+MOST_DESCRIBED = 250
+"""Topics of one DescribeConfigs request. Each has some twenty settings."""
 _TOPIC = 2
 _SET, _DELETE = 0, 1
 _SOURCES = {1: "topic", 2: "broker", 3: "broker", 4: "broker", 5: "default"}
@@ -125,20 +128,46 @@ def add_partitions(cluster: Cluster, topic: str, partition_count: int, *, timeou
 
 def topic_settings(cluster: Cluster, topic: str) -> list[TopicSettingInForce]:
     """Return the topic's settings in force, by name. Raises `UnknownTopic`, the broker's refusal."""
-    controller = cluster.controller()
-    wanted = {"resource_type": _TOPIC, "resource_name": topic, "configuration_keys": None}
-    answer = _ask(controller, DESCRIBE_CONFIGS, {"resources": [wanted], "include_synonyms": False})
-    (result,) = answer.results
-    _check(result, "DescribeConfigs", controller, cluster, topic)
-    settings = (
-        TopicSettingInForce(
-            name=one.name,
-            value=None if one.is_sensitive else one.value,
-            source=_SOURCES.get(int(one.config_source), "broker"),
-        )
-        for one in result.configs
-    )
-    return sorted(settings, key=lambda one: one.name)
+    found = settings_of_topics(cluster, [topic])[topic]
+    if isinstance(found, ClientError):
+        raise found
+    return found
+
+
+def settings_of_topics(
+    cluster: Cluster, topics: Collection[str], *, lane: str = "control"
+) -> dict[str, list[TopicSettingInForce] | ClientError]:
+    """Return the settings in force of each topic, by name, or why it has none. One request for each `MOST_DESCRIBED` topics.
+
+    Raises ClientError if a request as a whole failed.
+    """
+    controller = cluster.controller(lane=lane)
+    found: dict[str, list[TopicSettingInForce] | ClientError] = {}
+    for some in _runs(topics):
+        resources = [{"resource_type": _TOPIC, "resource_name": topic, "configuration_keys": None} for topic in some]
+        answer = _ask(controller, DESCRIBE_CONFIGS, {"resources": resources, "include_synonyms": False})
+        for topic, result in zip(some, answer.results, strict=True):
+            try:
+                _check(result, "DescribeConfigs", controller, cluster, topic)
+            except ClientError as error:
+                found[topic] = error
+                continue
+            settings = (
+                TopicSettingInForce(
+                    name=one.name,
+                    value=None if one.is_sensitive else one.value,
+                    source=_SOURCES.get(int(one.config_source), "broker"),
+                )
+                for one in result.configs
+            )
+            found[topic] = sorted(settings, key=lambda one: one.name)
+    return found
+
+
+def _runs(topics: Collection[str]) -> Iterator[list[str]]:
+    left = iter(topics)
+    while some := list(islice(left, MOST_DESCRIBED)):
+        yield some
 
 
 def change_topic_settings(cluster: Cluster, topic: str, *, to_set: Mapping[str, str], to_unset: Iterable[str] = ()) -> None:
@@ -176,5 +205,6 @@ __all__ = [
     "change_topic_settings",
     "delete_topic",
     "describe_topics",
+    "settings_of_topics",
     "topic_settings",
 ]

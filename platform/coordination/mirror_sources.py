@@ -4,6 +4,8 @@ Persistent text, in the destination's ZooKeeper, by the partition's name there. 
 name has another id, and a mirror that was down meanwhile learns it from here.
 """
 
+from collections.abc import Iterable, Mapping
+
 from . import paths
 from .session import Session
 
@@ -14,10 +16,12 @@ class MirrorSources:
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def read(self, topic: str, partition: int) -> str:
-        """Return the id; empty if none was noted."""
-        node = self._session.tree.read(paths.mirror_source(topic, partition))
-        return "" if node is None else node.data.decode("ascii", "replace")
+    def read_many(self, names: Iterable[tuple[str, int]]) -> dict[tuple[str, int], str]:
+        """Return the id of each (topic, partition) that has one. The calls are pipelined."""
+        by_path = {paths.mirror_source(*name): name for name in names}
+        nodes = self._session.tree.read_many(by_path)
+        return {by_path[path]: node.data.decode("ascii", "replace") for path, node in nodes.items()}
 
-    def write(self, topic: str, partition: int, topic_id: str) -> None:
-        self._session.tree.put(paths.mirror_source(topic, partition), topic_id.encode("ascii"))
+    def write_many(self, ids: Mapping[tuple[str, int], str]) -> None:
+        """Note the id of each (topic, partition). The calls are pipelined, they are no transaction."""
+        self._session.tree.put_many({paths.mirror_source(*name): topic_id.encode("ascii") for name, topic_id in ids.items()})

@@ -4,6 +4,8 @@ Persistent and decimal. A position never moves backwards: a process that was fro
 when it wakes up. Otherwise the next report would begin in the middle of one that the audit already has.
 """
 
+from collections.abc import Iterable
+
 from . import paths
 from .errors import VersionConflict
 from .session import Session
@@ -24,6 +26,12 @@ class AuditPositions:
         path = paths.position(tier, topic, partition)
         node = self._session.tree.read(path)
         return None if node is None else read_decimal(path, node.data)
+
+    def read_many(self, tier: str, names: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the same of each (topic, partition) that has a position. The calls are pipelined."""
+        by_path = {paths.position(tier, *name): name for name in names}
+        nodes = self._session.tree.read_many(by_path)
+        return {by_path[path]: read_decimal(path, node.data) for path, node in nodes.items()}
 
     def partitions(self, tier: str, topic: str) -> list[int]:
         """Return the partitions of which the tier has reported, sorted."""

@@ -6,12 +6,14 @@
 
 The prefix belongs to the cluster. The first process of a chroot draws it at random (1 to 32767) and writes it once to
 /cluster/id, beside the cluster's id; all others read it there. The counter moves by compare-and-set on its node's version. A
-block whose allocation was not confirmed is skipped, never used.
+block whose allocation was not confirmed is skipped, never used. Each broker remembers the end of its last block: a counter below
+it is of a ZooKeeper that was set back, and no ids are issued.
 """
 
 import secrets
 import uuid
 from dataclasses import asdict, dataclass
+from typing import Protocol
 
 from . import paths
 from .errors import ConnectionUnsure, CoordinationError, UnreadableNode, VersionConflict
@@ -45,6 +47,37 @@ class TreeLost(CoordinationError):
         )
 
 
+class TreeOlder(CoordinationError):
+    """ZooKeeper has come back older than it was: from an old copy of its disk, say."""
+
+    def __init__(self, hosts: str, counter: int, issued: int) -> None:
+        super().__init__(
+            f"ZooKeeper at {hosts} is older than this broker: its next producer id is {counter}, and this broker has had ids up "
+            f"to {issued}. Topics made since would be set aside, and producer ids issued twice. Stop ZooKeeper, empty its data "
+            'folder, and bring the tree back as in docs/OPERATIONS.md, "A lost ZooKeeper"'
+        )
+
+
+class Issued(Protocol):
+    """What a broker remembers of the ids that it has issued, longer than it runs."""
+
+    def end(self, prefix: int) -> int:
+        """Return the first counter behind all of its blocks; 0: none."""
+        ...
+
+    def note(self, prefix: int, end: int) -> None: ...
+
+
+class _NotKept:
+    """Remembers nothing: for who allocates ids in no broker's name."""
+
+    def end(self, prefix: int) -> int:
+        return 0
+
+    def note(self, prefix: int, end: int) -> None:
+        pass
+
+
 def known_cluster_id(session: Session) -> ClusterId | None:
     """Return the identity of the chroot's cluster, None where none is written. Raises UnreadableNode."""
     node = session.tree.read(paths.CLUSTER_ID)
@@ -61,6 +94,21 @@ def check_cluster_id(session: Session, mine: ClusterId) -> None:
     known = known_cluster_id(session)
     if known != mine:
         raise TreeLost(session.hosts, known)
+
+
+def check_age(session: Session, mine: ClusterId, issued: Issued) -> None:
+    """Raises TreeOlder if the tree is from before the last block of ids that this broker got."""
+    prefix = mine.producer_id_prefix
+    _counter(session, issued.end(prefix))
+
+
+def _counter(session: Session, at_least: int) -> tuple[int, int | None]:
+    """Return the next counter and its node's version (None: no node). Raises TreeOlder."""
+    node = session.tree.read(paths.NEXT_PRODUCER_ID)
+    start = 0 if node is None else read_decimal(paths.NEXT_PRODUCER_ID, node.data)
+    if start < at_least:
+        raise TreeOlder(session.hosts, start, at_least)
+    return start, None if node is None else node.version
 
 
 def drawn_cluster_id(name: str | None = None) -> ClusterId:
@@ -83,16 +131,18 @@ def cluster_id(session: Session) -> ClusterId:
 class ProducerIdBlocks:
     """Allocates blocks of producer ids for one broker."""
 
-    def __init__(self, session: Session, prefix: int | None = None) -> None:
-        """`prefix` (1 to 32767) belongs to the cluster; None takes the one in /cluster/id."""
+    def __init__(self, session: Session, prefix: int | None = None, issued: Issued | None = None) -> None:
+        """`prefix` (1 to 32767) belongs to the cluster; None takes the one in /cluster/id. `issued`: None remembers nothing."""
         if prefix is not None and not 0 < prefix < 1 << PREFIX_BITS:
             raise ValueError(f"producer id prefix {prefix}: 1 to {(1 << PREFIX_BITS) - 1}")
         self._session, self._prefix = session, prefix
+        self._issued: Issued = issued or _NotKept()
         self._cluster: ClusterId | None = None
 
     def next_block(self) -> range:
-        """Return `BLOCK` ids that no other broker gets. Raises ConnectionUnsure and VersionConflict: call again after either;
-        TreeLost: a counter that has been lost would issue its ids once more.
+        """Return `BLOCK` ids that no other broker gets, noted as issued. Raises ConnectionUnsure and VersionConflict: call again
+        after either; TreeLost, TreeOlder: a counter that has been lost or set back would issue its ids once more; and what
+        `Issued` raises.
         """
         if self._prefix is None:
             self._cluster = cluster_id(self._session)
@@ -101,24 +151,20 @@ class ProducerIdBlocks:
             check_cluster_id(self._session, self._cluster)
         tree, path = self._session.tree, paths.NEXT_PRODUCER_ID
         for _ in range(ATTEMPTS):
-            node = tree.read(path)
-            if node is None:
-                if tree.create(path, decimal(BLOCK)):
-                    return self._ids(0)
-                continue
-            start = read_decimal(path, node.data)
+            start, version = _counter(self._session, self._issued.end(self._prefix))
             if start + BLOCK > 1 << COUNTER_BITS:
                 raise CoordinationError(
                     f"producer ids of prefix {self._prefix} are used up at {path}: give the cluster another prefix"
                 )
-            try:
-                tree.write(path, decimal(start + BLOCK), version=node.version)
-            except VersionConflict:
-                continue
-            return self._ids(start)
+            if version is None:
+                if not tree.create(path, decimal(BLOCK)):
+                    continue
+            else:
+                try:
+                    tree.write(path, decimal(start + BLOCK), version=version)
+                except VersionConflict:
+                    continue
+            self._issued.note(self._prefix, start + BLOCK)
+            first = (self._prefix << COUNTER_BITS) + start
+            return range(first, first + BLOCK)
         raise VersionConflict("take a block from", path)
-
-    def _ids(self, start: int) -> range:
-        assert self._prefix is not None
-        first = (self._prefix << COUNTER_BITS) + start
-        return range(first, first + BLOCK)

@@ -9,6 +9,7 @@ thread for a bounded time; no other callback runs meanwhile.
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
@@ -43,10 +44,11 @@ class _Watch:
         path: str,
         kind: str,
         callback: Callable[[], None],
-        wake: threading.Event,
+        note: Callable[["_Watch"], None],
         rest_ms: Callable[[], int] | None = None,
     ) -> None:
-        self.path, self.kind, self.callback, self._wake, self._rest_ms = path, kind, callback, wake, rest_ms
+        """`note` takes the watch when it is to be armed."""
+        self.path, self.kind, self.callback, self._note, self._rest_ms = path, kind, callback, note, rest_ms
         self.armed = False
         self.owes_call = False
         self.rests_until_ms = 0
@@ -56,7 +58,7 @@ class _Watch:
         if self._rest_ms is not None:
             self.rests_until_ms = _now_ms() + self._rest_ms()
         self.armed = False
-        self._wake.set()
+        self._note(self)
 
 
 class Session:
@@ -82,6 +84,8 @@ class Session:
         self._standing = Standing(lease_ms=session_timeout_ms * 4 // 5)
         self._listeners: list[Callable[[SessionState], None]] = []
         self._watches: dict[_Watch, None] = {}
+        self._due: deque[_Watch] = deque()
+        """Watches that are not armed or that owe a call, each at least once. All others need no look, however many there are."""
         self._renewables: dict[Renewable, int] = {}
         self._probe: tuple[int, int] | None = None  # connection, sent at: one probe at a time
         self._wake = threading.Event()
@@ -187,11 +191,11 @@ class Session:
         and sessions. With `rest_ms` a change is told so much later, together with all changes until then: a list that a hundred
         change at once costs a few calls. It is asked on kazoo's thread and must only compute.
         """
-        return self._add_watch(_Watch(path, "children", callback, self._wake, rest_ms))
+        return self._add_watch(_Watch(path, "children", callback, self._note_due, rest_ms))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Watch as `watch_children` does, for the node's data and for its creation and removal."""
-        return self._add_watch(_Watch(path, "data", callback, self._wake))
+        return self._add_watch(_Watch(path, "data", callback, self._note_due))
 
     def keep(self, renewable: Renewable, *, made_in: int) -> None:
         """Renew this registration in every session after the generation `made_in`, which was read before it was made."""
@@ -206,13 +210,18 @@ class Session:
     def _add_watch(self, watch: _Watch) -> Callable[[], None]:
         with self._lock:
             self._watches[watch] = None
-        self._wake.set()
+        self._note_due(watch)
 
         def end() -> None:
             with self._lock:
                 self._watches.pop(watch, None)
 
         return end
+
+    def _note_due(self, watch: _Watch) -> None:
+        """From any thread."""
+        self._due.append(watch)
+        self._wake.set()
 
     def _on_kazoo_state(self, state: str) -> None:
         with self._lock:
@@ -301,11 +310,13 @@ class Session:
     def _run_watches(self) -> int | None:
         """Arm what has fired, and make the calls that are due. Return until when the first of those that rest does so."""
         resting: list[int] = []
+        handled: dict[_Watch, None] = {}
         try:
             # Lists first: their callbacks end the watches of removed nodes, so that these are not armed.
             for kind in ("children", "data"):
+                handled |= dict.fromkeys(self._due.popleft() for _ in range(len(self._due)))
                 with self._lock:
-                    watches = [watch for watch in self._watches if watch.kind == kind]
+                    watches = [watch for watch in handled if watch.kind == kind and watch in self._watches]
                 now_ms = _now_ms()
                 idle = [watch for watch in watches if not watch.armed]
                 resting += [watch.rests_until_ms for watch in idle if watch.rests_until_ms > now_ms]
@@ -322,6 +333,9 @@ class Session:
         except (ConnectionUnsure, SessionClosed) as error:
             # The next turn arms the rest and makes the owed calls.
             log.info("watches_postponed", extra={"fields": {"session": self.name, "error": str(error)}})
+        finally:
+            with self._lock:
+                self._due.extend(watch for watch in handled if watch in self._watches and (watch.owes_call or not watch.armed))
         return min(resting, default=None)
 
     def _arm(self, watches: Sequence[_Watch]) -> None:

@@ -4,13 +4,13 @@ Knows how to request a conditional append and what the responses mean. Decides n
 each leader and finished later, so the next fetch runs beside it.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..client.admin import create_topic
+from ..client.admin import await_leaders, create_topics
 from ..client.connection.cluster import Cluster
 from ..client.connection.connection import Connection
-from ..client.errors import ClientError, UnknownTopic, broker_error
+from ..client.errors import ClientError, broker_error
 from ..client.fetch.fetched import TopicPartition
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.topics import TopicRegistry
@@ -25,6 +25,8 @@ from .topics.naming import Naming
 log = get_logger(__name__)
 
 LANE = "mirror-append"
+TOPICS_LANE = "mirror-topics"
+"""Whatever is asked of topics waits on a connection of its own: no append waits behind the making of topics."""
 ALL_REPLICAS = -1
 VERSION = produce.FIRST_FLEXIBLE
 """The first version with tagged fields, which carry the condition."""
@@ -67,7 +69,7 @@ class _InFlight:
 
 
 class Destination:
-    """One destination cluster; used by the forwarder's thread alone."""
+    """One destination cluster; used by the forwarder's thread, but for `prepare`."""
 
     def __init__(
         self,
@@ -94,17 +96,34 @@ class Destination:
         """Return whether a request is in flight; `finish` returns its result."""
         return bool(self._in_flight or self._failed)
 
-    def prepare(self, topic: str, partition_count: int) -> None:
-        """Ensure that the topic's copy exists, is a mirror, and has at least this many partitions. Raises HeadraceError."""
-        topic = self._naming.destination_name(topic)
-        try:
-            present = len(self.cluster.partitions(topic))
-        except UnknownTopic:
-            create_topic(self.cluster, topic, partition_count, self._config, timeout_ms=CREATE_TIMEOUT_MS)
-            log.info("topic_created", topic=topic, partitions=partition_count)
-            return
-        if present < partition_count:
-            self._extend(topic, present, partition_count)
+    def prepare(self, wanted: Mapping[str, int], present: Mapping[str, Collection[int]]) -> Mapping[str, HeadraceError | None]:
+        """Ensure that these copies exist, are mirrors, and have at least so many partitions; return for each None, or why not.
+
+        `wanted`: topic → partitions; `present`: the partitions of the destination's topics. Called by the discovery's thread.
+        Raises ClientError.
+        """
+        found: dict[str, HeadraceError | None] = dict.fromkeys(wanted)
+        there = {topic: self._naming.destination_name(topic) for topic in wanted}
+        missing = {there[topic]: topic for topic in wanted if there[topic] not in present}
+        if missing:
+            made = create_topics(
+                self.cluster,
+                {name: (wanted[topic], self._config) for name, topic in missing.items()},
+                timeout_ms=CREATE_TIMEOUT_MS,
+                lane=TOPICS_LANE,
+            )
+            refused = {name: error for name, error in made.items() if error is not None}
+            refused |= await_leaders(self.cluster, made.keys() - refused.keys(), timeout_ms=CREATE_TIMEOUT_MS)
+            found |= {missing[name]: error for name, error in refused.items()}
+            log.info("topics_created", topics=len(made) - len(refused), one_of_them=next(iter(made)))
+        for topic, count in wanted.items():
+            held = len(present.get(there[topic], ()))
+            if 0 < held < count:
+                try:
+                    self._extend(there[topic], held, count)
+                except HeadraceError as error:
+                    found[topic] = error
+        return found
 
     def _extend(self, topic: str, present: int, wanted: int) -> None:
         brokers = [broker.broker_id for broker in self._brokers.list()]

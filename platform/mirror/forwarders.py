@@ -11,13 +11,20 @@ from ..coordination.mirror_sources import MirrorSources
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock
+from .control.governor import Governor
+from .copies import Copies
+from .counting import Counting
 from .destination import Destination
+from .discovery import Discovery
 from .engine import Engine
+from .fetching.source_fetch import SourceFetch
 from .forwarder import Forwarder
+from .identical import IdenticalPlacement
+from .placement import Placement
 from .quarantine import CorruptRanges
 from .restamped.destination_topics import DestinationTopics
-from .restamped.forwarder import RestampedForwarder
 from .restamped.placed_sink import PlacedSink
+from .restamped.placement import LIMITS, RestampedPlacement
 from .restamped.sink import Sink
 from .restamped.transactional_sink import TransactionalSink
 from .schemas.schemas_copy import SCHEMAS_CONFIG, OnlySchemas, SchemasCopy, Uncounted
@@ -41,34 +48,25 @@ class Pair:
 
 def forwarder_of(
     pair: Pair,
-    reporter: RangeReporter,
-    quarantine: CorruptRanges,
+    counting: Counting,
     naming: Naming,
     clock: Clock,
     *,
     config: Mapping[str, str] | None = None,
 ) -> Forwarder:
     """Return the forwarder of the topics that `naming` wants. `config`: settings of topics that it makes."""
+    copies, governor = Copies(clock), Governor()
+    topics: Destination | DestinationTopics
+    placement: Placement
     if pair.session is not None:
-        topics, brokers = TopicRegistry(pair.session), BrokerRegistry(pair.session)
-        return Forwarder(
-            source=pair.source,
-            destination=Destination(pair.target, topics, brokers, naming, config=config),
-            reporter=reporter,
-            quarantine=quarantine,
-            clock=clock,
-            naming=naming,
-            kept_ids=MirrorSources(pair.session),
-        )
-    sink: Sink = (
-        TransactionalSink(pair.target, pair.name, clock, transaction_timeout_ms=pair.transaction_timeout_ms)
-        if pair.engines[1] is Engine.KAFKA
-        else PlacedSink(pair.target, pair.source, pair.name, clock)
-    )
-    return RestampedForwarder(
-        source=pair.source,
-        is_dense=pair.engines[0] is Engine.KAFKA,
-        topics=DestinationTopics(
+        registries = TopicRegistry(pair.session), BrokerRegistry(pair.session)
+        topics = Destination(pair.target, *registries, naming, config=config)
+        discovery = Discovery(pair.source, topics, clock, naming)
+        fetching = SourceFetch(pair.source, governor, clock)
+        kept_ids = MirrorSources(pair.session)
+        placement = IdenticalPlacement(pair.source, topics, copies, counting, clock, naming=naming, kept_ids=kept_ids)
+    else:
+        topics = DestinationTopics(
             pair.target,
             pair.source,
             clock,
@@ -77,17 +75,32 @@ def forwarder_of(
             allows_retention=pair.allows_retention,
             naming=naming,
             config=config,
-        ),
-        sink=sink,
-        mirror=pair.name,
-        reporter=reporter,
-        quarantine=quarantine,
+        )
+        discovery = Discovery(pair.source, topics, clock, naming)
+        fetching = SourceFetch(pair.source, governor, clock, LIMITS, is_read_committed=True)
+        is_dense = pair.engines[0] is Engine.KAFKA
+        sink: Sink = (
+            TransactionalSink(pair.target, pair.name, clock, transaction_timeout_ms=pair.transaction_timeout_ms)
+            if pair.engines[1] is Engine.KAFKA
+            else PlacedSink(pair.target, pair.source, pair.name, clock)
+        )
+        placement = RestampedPlacement(
+            pair.source, topics, sink, pair.name, discovery, copies, counting, clock, is_dense=is_dense, naming=naming
+        )
+    return Forwarder(
+        source=pair.source,
+        discovery=discovery,
+        fetching=fetching,
+        placement=placement,
+        copies=copies,
+        counting=counting,
+        governor=governor,
         clock=clock,
-        naming=naming,
     )
 
 
 def schemas_copy_of(pair: Pair, quarantine: CorruptRanges, clock: Clock) -> SchemasCopy:
     """Return the copy of the schemas topic. `pair` has connections of its own: an append of data may be in flight beside it."""
-    uncounted = cast("RangeReporter", Uncounted())
-    return SchemasCopy(pair.source, forwarder_of(pair, uncounted, quarantine, OnlySchemas(), clock, config=SCHEMAS_CONFIG))
+    uncounted = Uncounted()
+    counting = Counting(cast("RangeReporter", uncounted), uncounted, quarantine)
+    return SchemasCopy(pair.source, forwarder_of(pair, counting, OnlySchemas(), clock, config=SCHEMAS_CONFIG))

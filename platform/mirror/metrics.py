@@ -1,9 +1,11 @@
 """The mirror's own numbers on `/metrics`, from the facts of its status file. The forwarder adds to `Tally`."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..runtime.monitoring.text_format import Metric, each, one
+from ..runtime.status import Prepared, plain
 from ..wire.batch.record_batch import BatchHeader
 from .partition_copy import Phase
 
@@ -16,24 +18,31 @@ class Tally:
     def __init__(self) -> None:
         self.records: dict[str, int] = {}
         self.bytes: dict[str, int] = {}
+        self._changes = 0
+        self._prepared: tuple[int, Prepared] | None = None
 
     def add(self, topic: str, batches: Sequence[tuple[BatchHeader, object]]) -> None:
+        self._changes += 1
         self.records[topic] = self.records.get(topic, 0) + sum(header.record_count for header, _ in batches)
         self.bytes[topic] = self.bytes.get(topic, 0) + sum(header.size_bytes for header, _ in batches)
 
-    def facts(self) -> dict[str, Any]:
-        """Return JSON values."""
-        return {"records": dict(self.records), "bytes": dict(self.bytes)}
+    def facts(self) -> Prepared:
+        """Return `{"records", "bytes"}`, each topic → number. One thread at a time calls it, another than the one that adds."""
+        changes = self._changes
+        if self._prepared is None or self._prepared[0] != changes:
+            value = {"records": dict(self.records), "bytes": dict(self.bytes)}
+            self._prepared = changes, Prepared(json.dumps(value), lambda: value)
+        return self._prepared[1]
 
 
 def metrics(facts: Mapping[str, Any]) -> list[Metric]:
     """Return the metrics of `status_facts.facts`, `stall.facts` and `Tally.facts`; few where little is known yet."""
-    counted = facts.get("counted", {"records": {}, "bytes": {}})
+    counted = plain(facts.get("counted", {"records": {}, "bytes": {}}))
     lag: dict[str, float] = {}
     passed: dict[str, float] = {}
     states: dict[str, float] = dict.fromkeys((phase.value for phase in Phase), 0)
     held = 0
-    for partition in facts.get("partitions", ()):
+    for partition in plain(facts.get("partitions", ())):
         topic = partition["topic"]
         lag[topic] = lag.get(topic, 0) + partition["lag_bytes"]
         passed[topic] = passed.get(topic, 0) + partition["passed_over"]

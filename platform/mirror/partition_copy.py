@@ -171,6 +171,11 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
     return _skipping(copy, ends.source_start) if copy.fetch_offset < ends.source_start else copy
 
 
+def ends_read(copy: PartitionCopy, ends: Ends) -> PartitionCopy:
+    """Return the copy with the positions of both ends, where copying must not go on."""
+    return replace(copy, copied_to=ends.destination_end, source_end=ends.source_end)
+
+
 def out_of_range(copy: PartitionCopy, log_start_offset: int, now_ms: int) -> PartitionCopy:
     """Return the copy after the source reported that it does not hold the fetch offset."""
     if log_start_offset > copy.fetch_offset:
@@ -203,7 +208,7 @@ def after_fetch(
     expected = copy.fetch_offset
     copy = replace(copy, source_end=max(high_watermark, expected))
     if not headers:
-        return FetchPlan(copy=replace(copy, trouble=None, attempt=0) if copy.sent_to == copy.copied_to else copy)
+        return FetchPlan(copy=caught_up(copy))
     first = headers[0].position
     if first < expected:
         # A log may start inside a batch (DeleteRecords). Batches are copied whole, so the copy continues where that batch begins.
@@ -254,6 +259,11 @@ def after_fetch(
         conditional_start=conditional_start,
         gap=gap,
     )
+
+
+def caught_up(copy: PartitionCopy) -> PartitionCopy:
+    """Return the copy after a fetch that brought nothing, because the source has nothing more."""
+    return replace(copy, trouble=None, attempt=0) if copy.sent_to == copy.copied_to else copy
 
 
 def acknowledged(copy: PartitionCopy, to_offset: int) -> PartitionCopy:

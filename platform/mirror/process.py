@@ -1,14 +1,16 @@
 """The mirror's process: builds every part, starts them in order, stops them in reverse.
 
-It has five threads. The forwarder's thread copies. The reporter's thread reports to the audit every second. One thread reads the
-ends of the source. One reports again what an operator wishes (`restatement`). The main thread decides whether the mirror stands
-still, writes the status file and waits for the stop. They share the range reporter, which allows it, and snapshots of the copies.
+It has six threads. The forwarder's thread copies. The discovery's thread finds and makes topics. The reporter's thread reports to
+the audit every second. One thread reads ends of the source. One reports again what an operator wishes (`restatement`). The main
+thread decides whether the mirror stands still, writes the status file and waits for the stop. They share the range reporter, and
+snapshots of the copies.
 """
 
 import os
 import socket
 import threading
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ..audit.model.tiers import MIRROR
@@ -28,18 +30,20 @@ from ..runtime.monitoring.status_pages import PagesAddress, StatusPages
 from ..runtime.status import StatusFile
 from . import stall
 from .control.orders_file import OrdersFile, orders_path
+from .counting import Counting
 from .engine import Engine, Mode, engine_of, mode_for
 from .errors import MirrorError, SameCluster, ZookeeperNeeded
 from .forwarder import Forwarder
 from .forwarders import Pair, forwarder_of, schemas_copy_of
 from .metrics import metrics
+from .partition_copy import PartitionCopy
 from .quarantine import CorruptRanges
 from .restatement import Restatement
 from .schemas.schemas_copy import SchemasCopy
 from .schemas.schemas_first import SchemasFirst
 from .source_ends import SourceEnds
 from .stall import STALL_AFTER_MS, Progress
-from .status_facts import facts, orders_facts
+from .status_facts import Rows, facts, orders_facts
 from .syncing.sync import Sync, SyncSettings
 from .syncing.translation import ByLedger, SameOffsets
 from .topics.naming import Naming
@@ -117,6 +121,11 @@ class Mirror:
         self._schemas_first: SchemasFirst | None = None
         self._sync: Sync | None = None
         self._progress = Progress()
+        self._copies: Mapping[TopicPartition, PartitionCopy] = {}
+        self._row_texts = Rows()
+        self._rows = self._row_texts.prepared({}, {})
+        self._seen: tuple[int, Mapping[TopicPartition, str]] | None = None
+        """How often states had changed, and what was held back, when the partitions were last looked at."""
         self._stalled: str | None = None
         self._report_failure: tuple[int, str] | None = None
         """Since when reports have failed (wall clock, ms), and the last error."""
@@ -161,21 +170,25 @@ class Mirror:
             session.start()
         producer = Producer(self._audit, linger_ms=5, buffer_bytes=8 << 20, max_block_ms=5_000, delivery_timeout_ms=30_000)
         self._life.started("audit producer", lambda: producer.close(1_000))
+        positions = (
+            GroupPositions(target, f"headrace.{settings.name}", is_sole_writer=True)
+            if session is None
+            else AuditPositions(session)
+        )
         self._reporter = RangeReporter(
             tier=MIRROR,
             instance=f"{socket.gethostname()}/mirror/{os.getpid()}",
             sender=producer,
-            positions=GroupPositions(target, f"headrace.{settings.name}", is_sole_writer=True)
-            if session is None
-            else AuditPositions(session),
+            positions=positions,
             clock=self._clock,
         )
         quarantine = CorruptRanges(producer, self._clock, cluster=settings.source_name)
         pair = self._pair(source, target, engines, session, settings.name)
-        self._forwarder = forwarder_of(pair, self._reporter, quarantine, settings.naming, self._clock)
+        counting = Counting(self._reporter, positions, quarantine)
+        self._forwarder = forwarder_of(pair, counting, settings.naming, self._clock)
         if settings.mirrors_schemas:
             self._put_schemas_first(engines, session, quarantine)
-        self._source_ends = SourceEnds(settings.source, settings.naming)
+        self._source_ends = SourceEnds(settings.source, settings.naming, fetched=self._forwarder.fetched_now)
         self._life.started("source ends", self._source_ends.stop)
         self._source_ends.start()
         self._sync = self._synced(self._forwarder, engines[1])
@@ -258,14 +271,13 @@ class Mirror:
     def _write_status(self) -> None:
         if self._forwarder is None or self._source_ends is None:
             return
-        settings, copies, trouble = self._settings, self._forwarder.copies(), self._forwarder.discovery.trouble
+        settings, forwarder, trouble = self._settings, self._forwarder, self._forwarder.discovery.trouble
         now_ms = self._clock.now_ms()
-        orders = self._forwarder.governor.orders = self._orders.look()
-        held = self._forwarder.governor.held(copies.keys() | self._source_ends.ends.keys())
-        self._progress = stall.observed(self._progress, copies, self._source_ends.ends, now_ms, held)
+        orders = forwarder.governor.orders = self._orders.look()
+        self._observe(forwarder, self._source_ends.ends, now_ms)
         names = stall.stalled(self._progress, now_ms=now_ms, stall_after_ms=settings.stall_after_ms)
         held_back = None if self._schemas_first is None else self._schemas_first.waits_for
-        error = stall.last_error(copies, names or sorted(copies), trouble) or held_back
+        error = stall.last_error(self._progress, names, trouble) or held_back
         waits = f"it waits for an answer of {settings.destination}"
         why = (
             self._orders.trouble,
@@ -293,7 +305,8 @@ class Mirror:
             schemas=None if self._schemas is None else {**self._schemas.facts(), "data_waits": held_back},
             notice=orders.notice(),
             orders=orders_facts(orders, self._orders.trouble),
-            **facts(copies, trouble=trouble, held=held),
+            **facts(self._copies, self._progress, trouble=trouble),
+            partitions=self._rows,
             **stall.facts(
                 self._progress,
                 source=settings.source,
@@ -302,6 +315,22 @@ class Mirror:
                 error=error,
             ),
         )
+
+    def _observe(self, forwarder: Forwarder, ends: Mapping[TopicPartition, tuple[int, int]], now_ms: int) -> None:
+        """Look at all partitions, if anything has changed or somebody waits."""
+        changes = forwarder.changes
+        held: Mapping[TopicPartition, str] = {}
+        if forwarder.governor.holds:
+            held = forwarder.governor.held(forwarder.copies().keys() | ends.keys())
+        seen = (changes, held)
+        if seen == self._seen and not ends and not self._progress.waiting and not self._progress.troubled:
+            self._progress = replace(self._progress, at_ms=now_ms)
+            return
+        self._copies = forwarder.copies()
+        self._progress = stall.observed(self._progress, self._copies, ends, now_ms, held)
+        if seen != self._seen:
+            self._rows = self._row_texts.prepared(self._copies, held)
+        self._seen = seen
 
     def _forward(self) -> None:
         assert self._forwarder is not None
@@ -352,6 +381,8 @@ class Mirror:
         if self._forwarder is None:
             return
         orders = self._forwarder.governor.orders
+        if not orders.paused and not self._said_paused:
+            return
         paused = {name: one.words() for name in self._forwarder.copies() if (one := orders.pause_of(name.topic)) is not None}
         now_ms = self._clock.monotonic_ms()
         if now_ms >= self._say_again_ms:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .errors import BatchFailed, HandlerFailed, ReaderError, ReaderMisused
 from .event_reader import EventReader
 from .handling import Quarantine, Stop
-from .positions.protocol import Positions, TransactionEnded
+from .positions.protocol import LogBeganAnew, Positions, TransactionEnded
 from .quarantine import QuarantineLost
 from .record import EventRecord
 from .statistics import ReaderStatistics
@@ -24,6 +24,7 @@ __all__ = [
     "EventReader",
     "EventRecord",
     "HandlerFailed",
+    "LogBeganAnew",
     "Positions",
     "PostgresPositions",
     "Quarantine",
@@ -47,6 +48,6 @@ def __getattr__(name: str) -> object:
         try:
             from .positions.postgresql import PostgresPositions
         except ImportError as error:
-            raise ImportError("there is no driver for PostgreSQL: pip install 'headrace[postgresql]'") from error
+            raise ImportError("there is no driver for PostgreSQL: pip install 'psycopg[binary]'") from error
         return PostgresPositions
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

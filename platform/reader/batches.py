@@ -13,7 +13,7 @@ from ..runtime.clock import Clock, SystemClock
 from ..runtime.lifecycle import StopSignal
 from .errors import BatchFailed, ReaderError
 from .handling import FAILED, PAUSE, OnError, Stop
-from .positions.protocol import Fenced, Move, Position, Positions
+from .positions.protocol import Fenced, LogBeganAnew, Move, Position, Positions
 from .positions.settling import Outcome, outcome_of
 from .processor import PartitionsTaken, ProcessorAway, RefusedRecord
 from .record import EventRecord
@@ -38,6 +38,8 @@ class OwnPositions:
         self._held: dict[TopicPartition, Position] = {}
         self._unsettled: dict[TopicPartition, Move] = {}
         """The last transaction's, if the database did not say what became of it."""
+        self._has_moved: set[TopicPartition] = set()
+        """Partitions whose position was moved since they were taken over."""
 
     def take_over(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Fence the rows; return where each partition goes on. Raises ProcessorAway."""
@@ -53,6 +55,15 @@ class OwnPositions:
     def behind(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return those of these offsets that are behind the position."""
         return {name: end for name, end in ends.items() if name in self._held and end > self._held[name].next_offset}
+
+    def store_records(self, records: Sequence[EventRecord], work: Callable[[Any], object]) -> None:
+        """Have `work` done and the positions moved behind the records in one transaction. Raises as `Positions.store`, and
+        LogBeganAnew. Where reading begins below the position, the loop has decided so: the log is shorter.
+        """
+        below = {one.of for one in records if one.offset < self._held[one.of].next_offset} & self._has_moved
+        if below:
+            raise LogBeganAnew(below)
+        self.store({one.of: one.message.next_offset for one in records}, work)
 
     def store(self, ends: Mapping[TopicPartition, int], work: Callable[[Any], object]) -> None:
         """Have `work` done and the positions moved to `ends` in one transaction. Raises as `Positions.store`."""
@@ -86,6 +97,7 @@ class OwnPositions:
         for name in partitions:
             self._held.pop(name, None)
             self._unsettled.pop(name, None)
+            self._has_moved.discard(name)
 
     def close(self) -> None:
         self._positions.close()
@@ -93,6 +105,7 @@ class OwnPositions:
 
     def _moved(self, moves: Mapping[TopicPartition, Move]) -> None:
         self._held |= {name: Position(to, held.fence) for name, (held, to) in moves.items()}
+        self._has_moved |= moves.keys()
 
 
 class BatchedRecords:
@@ -196,8 +209,7 @@ class BatchedRecords:
             if self._positions is None:
                 self._store(records)
             else:
-                ends = {record.of: record.message.next_offset for record in records}
-                self._positions.store(ends, lambda cursor: self._store(records, cursor))
+                self._positions.store_records(records, lambda cursor: self._store(records, cursor))
         except ProcessorAway:
             raise
         except Fenced as error:

@@ -70,6 +70,16 @@ class ReadCounts:
         """Return whether `tell` must come first."""
         return self._stretch_count >= self._most_stretches
 
+    @property
+    def stretch_count(self) -> int:
+        """Runs of records, and skipped ranges, that wait to be told."""
+        return self._stretch_count
+
+    def has_told(self, name: TopicPartition, offset: int) -> bool:
+        """Return whether the audit knows of what stands there: quarantine has it, too, if it was to have it."""
+        one = self._partitions.get(name)
+        return one is not None and offset < one.reported_to
+
     def reported(self, name: TopicPartition) -> int | None:
         """Return up to which offset this tier has reported of the partition, ever. Raises the position book's error."""
         return self._reporter.reported(*name)

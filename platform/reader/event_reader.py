@@ -143,7 +143,7 @@ class EventReader(Generic[E]):
         A batch is stored when it has `max_records` records or `queue_bytes` bytes, or `max_wait_ms` after its first one. If
         `store` raises: Stop ends the reader with BatchFailed, and Quarantine calls it again, at last record by record, so that
         only those that fail by themselves go to quarantine. A database that is away is waited for. Raises as `run`, and
-        TransactionEnded: `store` must not commit.
+        TransactionEnded (`store` must not commit) and LogBeganAnew.
         """
         if not 1 <= max_records <= MOST_RECORDS:
             raise ReaderMisused(f"max_records={max_records}: 1 to {MOST_RECORDS}, all of which are held in memory")

@@ -42,6 +42,8 @@ class LoopSettings:
     never reported: their row stays UNKNOWN.
     """
     queue_bytes: int = 16 << 20
+    stalled_after_ms: int = 0
+    """So long a trouble lasts before the status says so; a refused login is shown at once."""
     poll_ms: int = 100
     """Without records it looks this often whether the processor is to be flushed."""
 

@@ -8,9 +8,10 @@ While the processor takes nothing, nothing more is read, so what is held stays b
 import os
 import socket
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
+from typing import Any
 
 from ..audit.publisher import RangeReporter, see_to_audit_topic
 from ..audit.publisher.range_reporter import PositionBook
@@ -18,7 +19,7 @@ from ..client.connection.cluster import Cluster
 from ..client.consumer.message_stream import Callbacks
 from ..client.consumer.stream_message import Message
 from ..client.consumer.zk_errors import StreamMisused
-from ..client.errors import ClientError, UnknownTopic
+from ..client.errors import LOGIN_REFUSALS, ClientError, UnknownTopic
 from ..client.fetch.fetched import CorruptRange, TopicPartition
 from ..client.producer.producer import Producer
 from ..errors import HeadraceError
@@ -60,9 +61,18 @@ class NotOnLive(HeadraceError):
 class ReadingLoop:
     """`run` until stopped. It owns the processor."""
 
-    def __init__(self, settings: LoopSettings, processor: Processor, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: LoopSettings,
+        processor: Processor,
+        *,
+        clock: Clock | None = None,
+        facts: "Callable[[ReadingLoop], Mapping[str, Any]] | None" = None,
+    ) -> None:
+        """`facts`: what the status file has beside state, group and member; None: what is done, held and committed."""
         self.settings = settings
         self._processor = processor
+        self._facts = facts or _facts_of
         self._clock = clock or SystemClock()
         self._status = StatusFile(settings.status_file, self._clock)
         self._cluster = Cluster(settings.bootstrap, client_id=f"{settings.group}.{settings.consumer_id}")
@@ -121,6 +131,7 @@ class ReadingLoop:
         """Records that the processor had done before this member read them."""
         self.trouble: HeadraceError | None = None
         """Why nothing is done now."""
+        self._trouble_since_ms: int | None = None
 
     def _audit_cluster(self) -> Cluster | None:
         address = self.settings.audit_bootstrap
@@ -247,8 +258,11 @@ class ReadingLoop:
             event = self._decoder.decode(message.value)
         except Undecodable as fault:
             self.read += 1
-            self.refused += 1
-            self._quarantine.put_record(message, fault)
+            if self._has_told(name, message.offset):
+                self.repeated += 1
+            else:
+                self.refused += 1
+                self._quarantine.put_record(message, fault)
             self._undecoded.pop(name, None)
             self._count(message, is_held=False)
             return None
@@ -256,28 +270,32 @@ class ReadingLoop:
             if not error.retriable:
                 self._consumer.seek(name, message.offset)
                 raise
-            self._put_back(message, error)
+            self._put_back(message, error, "registry_silent")
             return None
         self.read += 1
         self._undecoded.pop(name, None)
         return EventRecord(message, unframe(message.value or b"")[0], event)
 
-    def _put_back(self, message: Message, error: HeadraceError) -> None:
+    def _put_back(self, message: Message, error: HeadraceError, event: str = "partition_waits") -> None:
         """Have the record delivered again, a little later."""
         assert self._stop is not None
         name = TopicPartition(message.topic, message.partition)
         if name not in self._undecoded:
-            log.warning("partition_waits", topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
+            log.warning(event, topic=name.topic, partition=name.partition, offset=message.offset, error=str(error))
         self._undecoded[name] = error
         self._consumer.seek(name, message.offset)
         self._stop.wait(200)
+
+    def _has_told(self, name: TopicPartition, offset: int) -> bool:
+        return self._counts is not None and self._counts.has_told(name, offset)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
         if self._counts is not None:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
-        self._quarantine.put_range(name, bad)
+        if not self._has_told(name, bad.to_offset - 1):
+            self._quarantine.put_range(name, bad)
         if self._counts is not None:
             self._counts.skip(name, bad)
 
@@ -391,7 +409,7 @@ class ReadingLoop:
         """Make what is held durable, in the order of the module's docstring. Raises the first failure."""
         if not self._consumer.may_act:
             return
-        positions = {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
+        positions = self.positions()
         while True:
             try:
                 if not self._process_held(positions):
@@ -427,6 +445,10 @@ class ReadingLoop:
         self._is_refusal_open = bool(refused)
         return self._is_refusal_open
 
+    def positions(self) -> dict[TopicPartition, int]:
+        """Return the owned partitions and how far each is read."""
+        return {name: at for name, at in self._consumer.positions().items() if name in self._begun_at}
+
     def _report(self, positions: Mapping[TopicPartition, int]) -> None:
         if self._counts is None or self._audit is None:
             return
@@ -457,17 +479,52 @@ class ReadingLoop:
         if now_ms < self._status_at_ms:
             return
         self._status_at_ms = now_ms + STATUS_EVERY_MS
-        trouble = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        trouble = self._shown_trouble(now_ms)
         self._status.write(
             "ready" if trouble is None else "stalled",
             **({} if trouble is None else {"reason": str(trouble)}),
             group=self.settings.group,
             consumer_id=self.settings.consumer_id,
-            written=self.written,
-            refused=self.refused,
-            held=self._held.total(),
-            partitions={f"{name.topic}-{name.partition}": at for name, at in sorted(self._committed.items())},
+            **self._facts(self),
         )
+
+    def _shown_trouble(self, now_ms: int) -> HeadraceError | None:
+        """Return what it waits for, once that lasts."""
+        found = self.trouble or self._begin_trouble or self._consumer.trouble or next(iter(self._undecoded.values()), None)
+        if found is None:
+            self._trouble_since_ms = None
+            return None
+        self._trouble_since_ms = now_ms if self._trouble_since_ms is None else self._trouble_since_ms
+        lasts = now_ms - self._trouble_since_ms >= self.settings.stalled_after_ms
+        return found if lasts or isinstance(found, LOGIN_REFUSALS) else None
+
+    @property
+    def status(self) -> StatusFile:
+        return self._status
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """The owned partitions, and the group's offset in each."""
+        return self._committed
+
+    @property
+    def held(self) -> int:
+        """Records that the processor took and was not flushed with."""
+        return self._held.total()
+
+    @property
+    def unreported(self) -> int:
+        """Runs of records that wait to be reported to the audit."""
+        return 0 if self._counts is None else self._counts.stretch_count
+
+
+def _facts_of(loop: ReadingLoop) -> dict[str, Any]:
+    return {
+        "written": loop.written,
+        "refused": loop.refused,
+        "held": loop.held,
+        "partitions": {f"{name.topic}-{name.partition}": at for name, at in sorted(loop.committed.items())},
+    }
 
 
 def _has(cluster: Cluster, topic: str) -> bool:

@@ -6,7 +6,7 @@ need no disk, and who reads the file sees by `beat_every_ms` that it is old.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,6 +16,18 @@ from .service_manager import ServiceManager
 from .whole_file import is_disk_full, replace_file
 
 log = get_logger(__name__)
+
+
+class Prepared(NamedTuple):
+    """A fact that is large and seldom changes: its JSON text is made once for many files, its value for whoever needs it."""
+
+    text: str
+    value: Callable[[], Any]
+
+
+def plain(fact: Any) -> Any:
+    """Return the value of a fact, prepared or not."""
+    return fact.value() if isinstance(fact, Prepared) else fact
 
 
 class Told(NamedTuple):
@@ -43,7 +55,7 @@ class StatusFile:
         """From any thread: it is replaced, never changed."""
 
     def write(self, state: str, **facts: Any) -> None:
-        """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values.
+        """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values, or `Prepared` ones.
 
         The fact `reason` says why a process is not ready, `notice` what an operator has ordered of one that is well.
         `beat_every_ms` promises a new file at least that often. `pid` replaces this process's own. Raises OSError, but for a full
@@ -55,7 +67,7 @@ class StatusFile:
             return
         words = {"state": state, "pid": os.getpid(), "at_ms": self._clock.now_ms(), **facts}
         try:
-            replace_file(self._path, json.dumps(words).encode())
+            replace_file(self._path, _json(words).encode())
         except OSError as error:
             if not is_disk_full(error):
                 raise
@@ -64,6 +76,12 @@ class StatusFile:
             self._is_full = True
         else:
             self._is_full = False
+
+
+def _json(words: Mapping[str, Any]) -> str:
+    text = json.dumps({name: fact for name, fact in words.items() if not isinstance(fact, Prepared)})
+    prepared = "".join(f", {json.dumps(name)}: {fact.text}" for name, fact in words.items() if isinstance(fact, Prepared))
+    return f"{text[:-1]}{prepared}}}" if prepared else text
 
 
 def read_status(path: Path) -> dict[str, Any] | None:

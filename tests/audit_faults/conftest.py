@@ -9,7 +9,23 @@ import pytest
 
 from tests.support.platform import Platform, free_shift, table_of
 
-from .topics import TOLD, WITH_WAREHOUSE
+from .host_clock import HostClock
+from .topics import TOLD
+
+WITH_WAREHOUSE = (
+    "swapped",
+    "expired_early",
+    "rolled_back",
+    "twice_on_main",
+    "twice_on_loads",
+    "stray_row",
+    "row_rewritten_away",
+    "rotten_file",
+    "qcase",
+    "Qcase",
+    "odd_fields",
+)
+"""The topics of which the warehouse is expected."""
 
 PARTS = ("zookeeper-live", "zookeeper-offline", "broker-live", "broker-offline", "registry", "audit", "mirror")
 SCAN_EVERY_S = 10
@@ -27,13 +43,24 @@ SETTINGS += "".join(f'[topics.{name}]\nadds = ["warehouse"]\n' for name in WITH_
 
 
 @pytest.fixture(scope="session")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+def audit_clock(tmp_path_factory: pytest.TempPathFactory) -> HostClock:
+    """The clock of the host on which the platform's audit service runs."""
+    return HostClock(tmp_path_factory.mktemp("clock"))
+
+
+@pytest.fixture(scope="session")
+def platform(tmp_path_factory: pytest.TempPathFactory, audit_clock: HostClock) -> Iterator[Platform]:
     """The running platform; each test has topics of its own. Stopped at the end, its logs left in pytest's folder."""
     folder = tmp_path_factory.mktemp("platform")
     settings = folder / "audit.toml"
     settings.write_text(SETTINGS)
     with pytest.MonkeyPatch.context() as patch:
-        table = table_of(folder / "table.toml", PARTS, {"{deploy}/audit.toml": str(settings)})
+        variables = "".join(f'{name} = "{value}", ' for name, value in audit_clock.environment().items())
+        changes = {
+            "{deploy}/audit.toml": str(settings),
+            'name = "audit"': f'name = "audit"\nenvironment = {{ {variables.removesuffix(", ")} }}',
+        }
+        table = table_of(folder / "table.toml", PARTS, changes)
         patch.setenv("HEADRACE_PROCESS_TABLE", str(table))
         running = Platform(folder / "home", free_shift())
         try:

@@ -1,6 +1,4 @@
-"""The audit topic with a record missing: what it said is not known, so its windows are UNKNOWN and name who said it."""
-
-import time
+"""The audit itself in need: a record of its topic is missing, and its host's clock jumps."""
 
 from headrace.local import control
 from headrace.local.drills import log_surgery
@@ -9,7 +7,9 @@ from headrace.runtime.layout import AUDIT_TOPIC
 from tests.support.platform import Platform
 from tests.support.processes import eventually
 
-from .topics import TOLD, WITHIN_S, Topic
+from .attacks import Truth, complete, unknown
+from .host_clock import HostClock
+from .topics import HOUR_MS, Topic
 
 
 def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platform: Platform) -> None:
@@ -36,15 +36,29 @@ def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platfo
     finally:
         control.start(platform.layout, "broker-live")
     control.start(platform.layout, "audit")
-    since = time.monotonic()
-
-    def told() -> bool:
-        found = platform.windows(topic.name)
-        assert topic.windows[0] in found, found
-        assert found[topic.windows[0]]["verdict"] == "UNKNOWN", found
-        assert f"producer:{instance}" in found[topic.windows[0]]["silent"], found
-        return True
-
-    eventually(told, within_ms=WITHIN_S * 1000, every_ms=200, what="the lost report told")
-    TOLD["audit topic: a record missing"] = time.monotonic() - since
+    named = {topic.windows[0]: unknown(f"producer:{instance}")}
+    Truth(topic, named, others=None).wait("audit topic: a record missing")
     platform.await_complete(other.name)
+
+
+def test_windows_are_decided_while_the_clock_of_the_audit_s_host_is_ahead_and_after_it_went_back(
+    platform: Platform, audit_clock: HostClock
+) -> None:
+    """Fault: OPEN for as long as the jump."""
+    topic = Topic(platform, "jumping_clock").make().log(5)
+    platform.await_complete(topic.name)
+    try:
+        audit_clock.set_wrong_by(2 * HOUR_MS)
+        topic.log(5)
+        Truth(topic, dict.fromkeys(topic.windows, complete(10))).wait("audit's clock: two hours ahead")
+        control.restart(platform.layout, "audit")
+        topic.log(5)
+        Truth(topic, dict.fromkeys(topic.windows, complete(15))).wait("audit's clock: two hours ahead, and started so")
+    finally:
+        audit_clock.set_wrong_by(0)
+    topic.log(5)
+    Truth(topic, dict.fromkeys(topic.windows, complete(20))).wait("audit's clock: back")
+    control.restart(platform.layout, "audit")
+    topic.log(5)
+    assert len(topic.live()) == 25 * len(topic.windows)
+    Truth(topic, dict.fromkeys(topic.windows, complete(25))).wait("audit's clock: back, and started so")

@@ -5,19 +5,20 @@ Each row of docs/AUDIT.md, section 'Situations', that names a test of this file 
 
 import time
 from collections import Counter
+from pathlib import Path
 
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka import Producer as ForeignProducer
-from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.local import control
 from headrace.runtime.clock import SystemClock
 from tests.support.platform import Platform
-from tests.support.processes import eventually
+from tests.support.processes import Process, eventually
 
-from .topics import Topic, W, in_window
+from .attacks import Truth
+from .topics import HOUR_MS, Topic, W, in_window
 
-HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
 
 
@@ -31,14 +32,6 @@ class SkewedClock(SystemClock):
         return super().now_ms() + self._by_ms
 
 
-def log_at(topic: Topic, times_ms: list[int], **settings: object) -> Counter[int]:
-    """Log one event at each time, and seal; return how many belong in each window."""
-    with topic.logger(**settings) as logger:
-        for at_ms in times_ms:
-            assert logger.log({"client_ip": "127.0.0.1", "method": "GET", "path": "/", "status": 200}, event_time_ms=at_ms)
-    return Counter(at_ms - at_ms % W for at_ms in times_ms)
-
-
 def counts(platform: Platform, topic: str, tier: str) -> dict[int, int]:
     return {start: window["tiers"][tier] for start, window in platform.windows(topic).items()}
 
@@ -49,7 +42,7 @@ def test_late_future_border_and_very_far_times_are_counted_in_their_own_windows(
     border_ms = topic.windows[1]
     year_2262, year_10000 = 9_223_372_800_000, 253_402_300_800_000
     times = [0, 1, border_ms - 1, border_ms, border_ms + 1, now_ms - 5 * HOUR_MS, now_ms + DAY_MS, year_2262, year_10000]
-    truth = log_at(topic, times)
+    truth = topic.log_at(times)
     windows = platform.await_complete(topic.name)
     assert windows.keys() == truth.keys()
     for tier in ("producer", "live", "mirror", "offline"):
@@ -115,7 +108,7 @@ def test_events_that_an_application_left_out_are_named_with_their_number(platfor
 def test_records_without_a_time_and_before_1970_are_counted_in_one_window(platform: Platform) -> None:
     """Only foreign producers can send them: the SDK takes an event without a time as of now and refuses one before 1970."""
     topic = Topic(platform, "without_time").make()
-    log_at(topic, [topic.windows[0]])
+    topic.log_at([topic.windows[0]])
     with topic.logger() as logger:
         assert not logger.log({"client_ip": "::1", "status": 200}, event_time_ms=-5), "refused, and in quarantine"
     foreign = ForeignProducer({"bootstrap.servers": platform.layout.live_bootstrap})
@@ -134,8 +127,8 @@ def test_records_without_a_time_and_before_1970_are_counted_in_one_window(platfo
 
 def test_hosts_with_wrong_clocks_are_complete_once_they_sealed(platform: Platform) -> None:
     topic = Topic(platform, "skewed").make()
-    truth = log_at(topic, [topic.windows[0]] * 5, clock=SkewedClock(2 * HOUR_MS))
-    truth += log_at(topic, [topic.windows[0] + 1] * 5, clock=SkewedClock(-2 * HOUR_MS))
+    truth = topic.log_at([topic.windows[0]] * 5, clock=SkewedClock(2 * HOUR_MS))
+    truth += topic.log_at([topic.windows[0] + 1] * 5, clock=SkewedClock(-2 * HOUR_MS))
     platform.await_complete(topic.name)
     assert counts(platform, topic.name, "offline") == truth
 
@@ -145,7 +138,7 @@ def test_a_partition_added_is_counted_like_the_others(platform: Platform) -> Non
     admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
     admin.create_partitions([NewPartitions(topic.name, 3)])[topic.name].result(30)
     eventually(lambda: len(platform.log_ends(platform.layout.live_bootstrap, topic.name)) == 3, what="three partitions")
-    truth = log_at(topic, [start + at for start in topic.windows for at in range(30)])
+    truth = topic.log_at([start + at for start in topic.windows for at in range(30)])
 
     def complete() -> bool:
         found = platform.windows(topic.name)
@@ -181,3 +174,46 @@ def test_records_deleted_before_the_mirror_copied_them_are_named_with_their_numb
 
     eventually(told, within_ms=60_000, every_ms=200, what="four records named")
     assert len(in_window(topic.offline(), topic.windows[0])) == 6
+
+
+def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_beginning(platform: Platform, tmp_path: Path) -> None:
+    """Its row is COMPLETE with what it took; one record that it lacks behind its beginning is missing 1."""
+    topic = Topic(platform, "begun_inside", windows=1).make().log(20).await_mirrored()
+    offsets, group = in_window(topic.live(), topic.windows[0]), "begun-inside"
+    admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
+
+    def begin_at(offset: int) -> None:
+        word = ConsumerGroupTopicPartitions(group, [TopicPartition(topic.name, 0, offset)])
+        for future in admin.alter_consumer_group_offsets([word]).values():
+            future.result(30)
+
+    def written() -> int:
+        files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name.endswith(".ndjson")]
+        return sum(len(path.read_text().splitlines()) for path in files)
+
+    def sink() -> Process:
+        return platform.in_background(*words)
+
+    layout = platform.layout
+    words = ["sink", "files", "--topic", topic.name, "--group", group, "--folder", str(tmp_path / "out"), "--roll-ms", "200"]
+    words += ["--bootstrap", layout.live_bootstrap, "--registry", layout.registry_url]
+    begin_at(offsets[8])
+    first = sink()
+    try:
+        eventually(lambda: written() == 12, within_ms=60_000, every_ms=200, what="twelve records written")
+        row = {"sinks": {f"sink:{group}": {"verdict": "COMPLETE", "count": 12}}}
+        Truth(topic, {topic.windows[0]: {"verdict": "COMPLETE", **row}}).wait("a sink that begins inside a window")
+    finally:
+        first.stop()
+    topic.log(5).await_mirrored()
+    begin_at(in_window(topic.live(), topic.windows[0])[21])
+    second = sink()
+    try:
+        eventually(lambda: written() == 16, within_ms=60_000, every_ms=200, what="four more written")
+        lost = in_window(topic.live(), topic.windows[0])[20]
+        row = {"sinks": {f"sink:{group}": {"verdict": "INCOMPLETE", "missing": 1}}}
+        Truth(topic, {topic.windows[0]: {"verdict": "COMPLETE", **row}}).wait("a sink that lacks a record behind its beginning")
+        records = platform.windows(topic.name)[topic.windows[0]]["sinks"][f"sink:{group}"]["differences"][0]["records"]
+        assert [(one["kind"], one["first_offset"], one["count"]) for one in records] == [("missing", lost, 1)]
+    finally:
+        second.stop()

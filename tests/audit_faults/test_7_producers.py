@@ -1,44 +1,18 @@
 """Producers that restart, fork, die, share a name, or are retired by a person; a replay that is killed."""
 
-import os
-import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
+
+import pytest
 
 from tests.support.platform import Platform
 from tests.support.processes import eventually
 
-from .topics import Topic
-
-PROGRAM = """
-import os, sys
-from headrace.sdk import ACCESS_LOG_SCHEMA, EventLogger
-def log(count):
-    for number in range(count):
-        event = {{"client_ip": "127.0.0.1", "method": "GET", "path": "/fault/%06d" % number, "status": 200}}
-        assert logger.log(event, event_time_ms={at_ms})
-logger = EventLogger({topic!r}, ACCESS_LOG_SCHEMA, bootstrap={bootstrap!r}, registry_url={registry!r}, application="faults",
-    lateness_ms={lateness_ms!r}, linger_ms=60_000, start_timeout_ms=30_000, only_between_ms={between!r})
-{work}
-"""
-
-
-def program(
-    topic: Topic, work: str, *, window: int = 0, between: tuple[int, int] | None = None, lateness_ms: int | None = None
-) -> list[str]:
-    """Return the command of an application that opens a logger and then does `work`; `log(n)` logs n events in the window."""
-    layout = topic.platform.layout
-    words = PROGRAM.format(
-        topic=topic.name,
-        bootstrap=layout.live_bootstrap,
-        registry=layout.registry_url,
-        at_ms=topic.windows[window],
-        between=between,
-        lateness_ms=lateness_ms,
-        work=work,
-    )
-    return [sys.executable, "-c", words]
+from .applications import Application, killed, program
+from .attacks import Outcome, Truth, complete, play, unknown
+from .topics import Topic, W, in_window
 
 
 def test_a_producer_that_restarts_under_its_name_adds_up(platform: Platform) -> None:
@@ -104,64 +78,101 @@ def test_a_process_that_forked_with_its_logger_open_adds_up_with_its_child(platf
     assert len(topic.live()) == 13, "another client agrees"
 
 
-def test_a_killed_replay_of_one_window_leaves_the_others_alone(platform: Platform) -> None:
+def killed_replay(topic: Topic) -> Truth:
     """Issue: a killed replay of one event of another day made every window of the topic UNKNOWN."""
-    topic = Topic(platform, "killed_replay").make()
-    work = "log(5)\nlogger.flush()\nlog(1)\nprint(logger.instance, flush=True)\nsys.stdin.readline()"
-    command = program(topic, work, window=1, between=(topic.windows[1], topic.windows[2]))
-    replay = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=platform.environment, text=True)
-    assert replay.stdout is not None
-    instance = replay.stdout.readline().strip()
+    topic.make()
+    work = "log(5)\nlogger.flush()\nlog(1)\nsay()"
+    replay = Application(topic, program(topic, work, window=1, between=(topic.windows[1], topic.windows[2])))
     replay.kill()
-    replay.wait(30)
-    assert instance
     topic.log(5)
-
-    def told() -> bool:
-        found = platform.windows(topic.name)
-        verdicts = [found[start]["verdict"] for start in topic.windows]
-        assert verdicts == ["COMPLETE", "UNKNOWN", "COMPLETE"], found
-        return bool(found[topic.windows[1]]["silent"] == [f"producer:{instance}"])
-
-    eventually(told, within_ms=60_000, every_ms=200, what="the replay's own window alone UNKNOWN")
+    return replace(held(topic, replay, stored=10), others="COMPLETE")
 
 
-SAY = "print(logger.instance, flush=True)"
-HELD = {
-    "memory": (f"log(6)\n{SAY}\nsys.stdin.readline()", None),
-    "late": (f"log(6)\n{SAY}\nsys.stdin.readline()", 60_000),
-    "forked": (
-        f"child = os.fork()\nif not child: log(6)\n{SAY} if not child else os.waitpid(child, 0)\nsys.stdin.readline()",
-        None,
-    ),
+def held(topic: Topic, application: Application, *, stored: int = 0) -> Truth:
+    """Return what must be said of an application that died over window 1, of which so many records are stored."""
+    there = in_window(topic.live(), topic.windows[1])
+    assert len(there) == stored, "another client agrees: the rest was lost with its process"
+    more = {"tiers": {"live": stored}} if stored else {}
+    # Windows ahead were asked for, too, and are held with it.
+    told = {topic.windows[0]: complete(5), topic.windows[1]: unknown(application.name, **more)}
+    return Truth(topic, told, others=None)
+
+
+def of_others(topic: Topic) -> Topic:
+    """Another application logs to window 0, and closes."""
+    topic.make()
+    with topic.logger() as other:
+        topic.log_window(other, topic.windows[0], 5)
+    return topic
+
+
+def in_memory(topic: Topic) -> Truth:
+    return held(of_others(topic), killed(topic, "log(6)\nsay()"))
+
+
+def late(topic: Topic) -> Truth:
+    """Events of a window that is over for longer than the application's lateness: it had sealed it."""
+    return held(of_others(topic), killed(topic, "log(6)\nsay()", lateness_ms=60_000))
+
+
+def forked(topic: Topic) -> Truth:
+    """The child is killed at its first event. The parent is killed with it, and holds nothing."""
+    work = "child = os.fork()\nif not child:\n    log(6)\n    say()\nos.waitpid(child, 0)"
+    return held(of_others(topic), killed(topic, work))
+
+
+def frozen(topic: Topic) -> Truth:
+    """Frozen past the deadline, then killed: four events were sent before, six were in memory."""
+    application = Application(of_others(topic), program(topic, "log(4)\nlogger.flush()\nlog(6)\nsay()", window=1))
+    application.freeze()
+    Truth(topic, {topic.windows[1]: unknown(application.name)}, others=None).wait("an application that is frozen")
+    application.kill()
+    return held(topic, application, stored=4)
+
+
+def wrong_clock(topic: Topic) -> Truth:
+    """The host's clock goes two days ahead and back. The application takes nine more events of now, and is killed."""
+    now = "now = clock.now_ms()\nlog(5, now)\nlogger.flush()\nclock.set_ms = 172_800_000\ntime.sleep(2.5)\nclock.set_ms = 0"
+    work = f"{now}\nnow = clock.now_ms()\nlog(9, now)\nsay(now)"
+    application = killed(of_others(topic), work, lateness_ms=60_000)
+    at_ms = int(application.said[1])
+    assert len(topic.live()) == 10
+    start = at_ms - at_ms % W
+    return Truth(topic, {start: unknown(application.name), topic.windows[0]: complete(5)}, others=None)
+
+
+def pool(topic: Topic) -> Truth:
+    """Tasks of a pool log, and the pool ends its processes by SIGTERM: each has closed its logger."""
+    topic.make()
+    work = "import multiprocessing\ndef task(number):\n    log(10)\n    return 10\n"
+    work += "with multiprocessing.get_context('fork').Pool(3) as tasks:\n    count = sum(tasks.map(task, range(30)))\n"
+    work += "tasks.join()\nlogger.close()\nprint(count)"
+    done = subprocess.run(
+        program(topic, work, window=1), env=topic.platform.environment, stdout=subprocess.PIPE, text=True, check=True, timeout=120
+    )
+    assert int(done.stdout.split()[-1]) == len(topic.live()) == 300
+    return Truth(topic, {topic.windows[1]: complete(300)})
+
+
+ATTACKS = {
+    "killed_replay": killed_replay,
+    "in_memory": in_memory,
+    "late_events": late,
+    "forked_child": forked,
+    "frozen": frozen,
+    "wrong_clock": wrong_clock,
+    "pool": pool,
 }
-"""Row of issue 26 → what the application does before it is killed, and its lateness: with one, the window was sealed long ago."""
 
 
-def test_windows_that_killed_applications_held_are_unknown_though_nobody_mentions_them_and_the_others_complete(
-    platform: Platform,
-) -> None:
-    """Faults: COMPLETE over what an application still had in memory, over late events, over a child killed after `log()`."""
-    topics = {}
-    for row, (work, lateness_ms) in HELD.items():
-        topic = topics[row] = Topic(platform, f"held_{row}", windows=2).make()
-        with topic.logger() as other:
-            topic.log_window(other, topic.windows[0], 5)
-        command = program(topic, work, window=1, lateness_ms=lateness_ms)
-        child = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=platform.environment, text=True, start_new_session=True
-        )
-        assert child.stdout is not None
-        assert child.stdout.readline().strip()
-        os.killpg(child.pid, signal.SIGKILL)
-        child.wait(30)
+@pytest.fixture(scope="module")
+def played(platform: Platform) -> dict[str, Outcome]:
+    return play(platform, ATTACKS)
 
-    def told() -> bool:
-        for row, topic in topics.items():
-            found = {start: window["verdict"] for start, window in platform.windows(topic.name).items() if start in topic.windows}
-            assert found == {topic.windows[0]: "COMPLETE", topic.windows[1]: "UNKNOWN"}, (row, found)
-        return True
 
-    eventually(told, within_ms=60_000, every_ms=500, what="exactly the held windows UNKNOWN")
-    for topic in topics.values():
-        assert len(topic.live()) == 5, "another client agrees: the others were lost with their processes"
+@pytest.mark.parametrize("name", ATTACKS)
+def test_windows_that_dead_applications_held_are_unknown_and_the_others_complete(played: dict[str, Outcome], name: str) -> None:
+    """Faults: COMPLETE over what an application still had in memory, over late events, over a child killed after `log()`, after a
+    freeze, behind a clock that had jumped.
+    """
+    played[name].await_told()

@@ -8,14 +8,24 @@ from tests.support.platform import Platform
 
 from .topics import TOLD
 
+VERDICTS = {
+    "double": "DOUBLED",
+    "alter": "ALTERED",
+    "swap": "INCOMPLETE",
+    "table": "COMPLETE",  # its row `main` is INCOMPLETE
+    "topic": "UNKNOWN",
+    "quarantine": "UNKNOWN",
+    "memory": None,  # it tells two
+}
 
-@pytest.mark.parametrize(("name", "verdict"), [("double", "DOUBLED"), ("alter", "ALTERED"), ("swap", "INCOMPLETE")])
+
+@pytest.mark.parametrize(("name", "verdict"), VERDICTS.items(), ids=VERDICTS)
 def test_a_planted_fault_is_told_with_its_records_and_its_tier_and_nothing_of_it_stays(
-    platform: Platform, name: str, verdict: str
+    platform: Platform, name: str, verdict: str | None
 ) -> None:
     said = json.loads(platform.headrace("audit", "drill", name, "--json", exit_code=None))
     assert said["held"], said
-    assert said["verdict"] == verdict
+    assert said.get("verdict") == verdict
     TOLD[f"drill {name}"] = said["told_after_s"]
     assert said["topic"] not in platform.report_topics()
     for bootstrap in (platform.layout.live_bootstrap, platform.layout.offline_bootstrap):

@@ -3,19 +3,28 @@
 Runs last: by then the other files have left topics with every kind of fault.
 """
 
+import json
 import shutil
+import signal
 import time
+import urllib.request
+from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import OFFSET_END, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from headrace.local import control
+from headrace.local.drills import log_surgery
 from headrace.runtime.layout import AUDIT_CHECKPOINT_TOPIC
+from tests.support.audit_service import AuditService
 from tests.support.platform import Platform
 from tests.support.processes import eventually
 
-from .topics import TOLD, WITHIN_S, Topic
+from .attacks import Truth, complete, differs
+from .conftest import SETTINGS
+from .topics import TOLD, WITHIN_S, Topic, in_window
 
 TOLD_AGAIN = (
     "verdict",
@@ -55,7 +64,22 @@ def lose_store(platform: Platform, *, and_checkpoints: bool = False) -> float:
     return time.monotonic()
 
 
-def test_1_a_deleted_store_is_rebuilt_with_the_same_word_on_every_window(platform: Platform) -> None:
+@pytest.fixture(scope="module")
+def one_lost(platform: Platform) -> Topic:
+    """A topic with a record missing at live, in its middle window, and none in the others."""
+    topic = Topic(platform, "one_lost").make().log(10).await_mirrored()
+    gone = in_window(topic.live(), topic.windows[1])[5]
+    sequence = topic.sequences()[gone]
+    control.stop(platform.layout, "mirror")
+    control.stop(platform.layout, "broker-live")
+    log_surgery.cut_out(topic.batch("broker-live", gone))
+    control.start(platform.layout, "broker-live")
+    control.start(platform.layout, "mirror")
+    Truth(topic, {topic.windows[1]: differs("live", missing=[sequence])}).wait("a record lost on live, before the store is")
+    return topic
+
+
+def test_1_a_deleted_store_is_rebuilt_with_the_same_word_on_every_window(platform: Platform, one_lost: Topic) -> None:
     """Fault of this test: it demanded of two topics what can be said without a checkpoint, and there is one."""
     Topic(platform, "store_whole").make().log(10, batch=5).await_mirrored()
     platform.await_complete("store_whole")
@@ -73,7 +97,7 @@ def test_1_a_deleted_store_is_rebuilt_with_the_same_word_on_every_window(platfor
     TOLD["store: deleted and rebuilt"] = time.monotonic() - since
 
 
-def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(platform: Platform) -> None:
+def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(platform: Platform, one_lost: Topic) -> None:
     """The audit topic then begins after most reports. Only what is told in the rest of it, or by the logs, is said again."""
     Topic(platform, "store_and_rest").make().log(10, batch=5).await_mirrored()
     platform.await_complete("store_and_rest")
@@ -101,3 +125,37 @@ def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(p
     TOLD["store and checkpoints: deleted"] = time.monotonic() - since
     of_one = told(platform, ["store_whole"])["store_whole"].values()
     assert {window["verdict"] for window in of_one} == {"UNKNOWN"}, "its reports were deleted, for a checkpoint held them"
+    # Fault: the window that had lost a record was COMPLETE, its other records 'unaudited'.
+    counts = {start: len(in_window(one_lost.live(), start)) for start in one_lost.windows}
+    assert counts[one_lost.windows[1]] == 9
+    unread = {start: {"verdict": "UNKNOWN", "unread_reports": count, "unaudited": 0} for start, count in counts.items()}
+    Truth(one_lost, unread).wait("store, checkpoints and older reports lost over a window that was INCOMPLETE")
+
+
+def test_3_a_second_audit_deletes_nothing_that_a_frozen_one_has_not_read(platform: Platform, tmp_path: Path) -> None:
+    """The last one: a position that is left in the audit topic keeps it for a week. Fault: reports lost for good."""
+    layout = platform.layout
+    settings = SETTINGS.replace("[service]", "[service]\ncheckpoint_every_ms = 2000")
+    topic = Topic(platform, "two_audits").make().log(5)
+    platform.await_complete(topic.name)
+    other = AuditService(tmp_path, layout.live_bootstrap, layout.offline_bootstrap, settings)
+
+    def written() -> int:
+        return sum(platform.log_ends(layout.live_bootstrap, AUDIT_CHECKPOINT_TOPIC).values())
+
+    platform.signal("audit", signal.SIGSTOP)
+    try:
+        before = written()
+        other.start()
+        for _ in range(3):  # the other one hears something new, and writes it to a checkpoint
+            now = written()
+            topic.log(5)
+            eventually(lambda now=now: written() > now, within_ms=60_000, every_ms=200, what="a checkpoint of the second audit")  # type: ignore[misc]
+        assert written() > before
+    finally:
+        platform.signal("audit", signal.SIGCONT)
+        other.process.stop()
+    assert {len(in_window(topic.live(), start)) for start in topic.windows} == {20}
+    Truth(topic, dict.fromkeys(topic.windows, complete(20))).wait("two audits: the frozen one goes on")
+    with urllib.request.urlopen(f"{layout.audit_url}/api/hearing", timeout=30) as answer:
+        assert not json.load(answer).get("reports_lost")

@@ -1,6 +1,7 @@
 """Topics with real events for the faults, and what confluent-kafka finds in them: the truth that the audit is held to."""
 
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,14 +9,12 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.local.drills.batch_damage import StoredBatch, stored_batches
-from headrace.local.drills.expected import Expected, unlike
 from headrace.sdk import ACCESS_LOG_SCHEMA, EventLogger
 from tests.support.platform import Platform
 from tests.support.processes import eventually
 
 W = 600_000
-SWAPPED, EXPIRED_EARLY = WITH_WAREHOUSE = ("swapped", "expired_early")
-"""The topics of which the warehouse is expected."""
+HOUR_MS = 3_600_000
 TOLD: dict[str, float] = {}
 """Fault → seconds from the moment when every word was in until the audit told it."""
 WITHIN_S = 60
@@ -36,7 +35,7 @@ class Topic:
     def __init__(self, platform: Platform, name: str, *, windows: int = 3) -> None:
         self.platform = platform
         self.name = name
-        hour_ms = time.time_ns() // 1_000_000 // 3_600_000 * 3_600_000 - 7_200_000
+        hour_ms = time.time_ns() // 1_000_000 // HOUR_MS * HOUR_MS - 2 * HOUR_MS
         self.windows = tuple(hour_ms + number * W for number in range(windows))
 
     def make(self, partitions: int = 1) -> "Topic":
@@ -76,6 +75,13 @@ class Topic:
                 self.log_window(logger, start, count, batch=batch)
         return self
 
+    def log_at(self, times_ms: Sequence[int], **settings: object) -> Counter[int]:
+        """Log one event at each time, and seal; return how many belong in each window."""
+        with self.logger(**settings) as logger:
+            for at_ms in times_ms:
+                assert logger.log({"client_ip": "127.0.0.1", "method": "GET", "path": "/", "status": 200}, event_time_ms=at_ms)
+        return Counter(at_ms - at_ms % W for at_ms in times_ms)
+
     def log_window(self, logger: EventLogger, start: int, count: int, *, batch: int = 1) -> None:
         for number in range(count):
             event = {"client_ip": "127.0.0.1", "method": "GET", "path": path_of(number), "status": 200}
@@ -110,11 +116,26 @@ class Topic:
     def offline(self) -> list[Record]:
         return self.records(self.platform.layout.offline_bootstrap)
 
+    def copied_as(self) -> tuple[set[int], set[int], set[int]]:
+        """Return the offsets that are only on live, those that are only offline, and those with other records on either side."""
+        live, offline = ({one.offset: one for one in side} for side in (self.live(), self.offline()))
+        both = live.keys() & offline.keys()
+        return set(live) - both, set(offline) - both, {offset for offset in both if live[offset] != offline[offset]}
+
     # -- the files
 
     def batches(self, broker: str) -> list[StoredBatch]:
         """Return the batches in the files of `broker-live` or `broker-offline`."""
         return stored_batches(self.platform.layout.home / broker, self.name)
+
+    def batch(self, broker: str, offset: int) -> StoredBatch:
+        """Return the batch that begins at the offset, as it stands in the files now."""
+        return next(one for one in self.batches(broker) if one.base_offset == offset)
+
+    def sequences(self) -> dict[int, int]:
+        """Return offset → the producer's sequence number, by the live log's files."""
+        stored = self.batches("broker-live")
+        return {one.base_offset + at: one.base_sequence + at for one in stored for at in range(one.record_count)}
 
     # -- what the audit says
 
@@ -130,18 +151,6 @@ class Topic:
 
         eventually(is_level, within_ms=60_000, every_ms=200, what=f"{self.name} mirrored")
         return self
-
-    def await_told(self, what: str, expected: Expected, since: float, *, within_s: float = WITHIN_S) -> None:
-        """Wait until the audit tells exactly what is expected; fail if that is later than `within_s` after `since`."""
-
-        def told() -> bool:
-            faults = unlike(expected, self.platform.windows(self.name))
-            assert not faults, faults
-            return True
-
-        eventually(told, within_ms=int(within_s * 1000), every_ms=100, what=f"{what} told: {expected.in_words()}")
-        TOLD[what] = time.monotonic() - since
-        assert TOLD[what] <= within_s, f"{what} was told after {TOLD[what]:.1f} s"
 
 
 def path_of(number: int) -> str:

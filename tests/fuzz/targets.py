@@ -34,9 +34,9 @@ from headrace.wire.generators import run_to_end
 from headrace.wire.messages import control, fetch, headers, list_offsets_v0, offset_commit_v1, produce
 from headrace.wire.messages.single_partition_fetch import masked, offset_in, recognise
 from headrace.wire.quarantine_record import QuarantineRecord
+from tests.support.audit_world.hearing import hear, judged
 from tests.support.audit_world.memory_journal import MemoryJournal
 from tests.support.audit_world.records import WINDOW_MS
-from tests.support.audit_world.world import hear, judged
 
 Target = Callable[[bytes], None]
 

@@ -4,10 +4,15 @@ docs/AUDIT.md lists the same names. `test_safeguards.py` proves that the search 
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
-from headrace.audit.model import build_facts, comparison, differences, packed_rows, runs, verdict
+from headrace.audit.model import build_facts, comparison, differences, packed_rows, runs, tier_reports, verdict
+from headrace.audit.model.checks import quarantine, unheard
 from headrace.audit.model.differences import Findings
+from headrace.audit.service.hearing import other_audits
+from headrace.audit.service.hearing.steady_clock import SteadyClock
+from tests.support.audit_world import hearing
 
 Off = tuple[object, str, Callable[..., Any]]
 
@@ -39,6 +44,32 @@ def _as_it_stands(_claims: Any, numbers: Any, piece: Any, _met: Any) -> Iterator
     yield numbers, piece
 
 
+_WINDOW_FACTS = build_facts.window_facts
+
+
+def _of_this_topic_alone(reports: Any, topic: str, window_start_ms: int) -> Any:
+    facts = _WINDOW_FACTS(reports, topic, window_start_ms)
+    owners = {producer_id: run for producer_id, run in facts.owners.items() if topic in run.topics}
+    return replace(facts, owners=owners)
+
+
+class _Whatever(str):
+    """A digest that is every other one."""
+
+    __hash__ = str.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return True
+
+
+def _whole(_topic: Any, window: Any, _rule: Any) -> Any:
+    return window
+
+
+def _nothing_of_it(_topic: Any, window: Any, rule: Any) -> Any:
+    return window if rule.is_required else replace(window, found={**window.found, rule.name: {}, rule.before: {}})
+
+
 _JUDGEMENT = verdict._Judgement
 SAFEGUARDS: dict[str, Off] = {
     "every run has sealed the window": (_JUDGEMENT, "_producers_sealed", _yes),
@@ -62,4 +93,15 @@ SAFEGUARDS: dict[str, Off] = {
     "a range replaces what was said of it": (packed_rows.Rows, "cut", _nothing),
     "a replay waits for its own windows": (runs.Run, "may_touch", _no),
     "a replay leaves other windows alone": (runs.Run, "may_touch", _yes),
+    "reports that were lost are unread reports": (unheard, "unheard_records", _zero),
+    "a batch of another topic is doubled": (hearing, "window_facts", _of_this_topic_alone),
+    "who began midway answers for the rest alone": (verdict, "since_it_began", _whole),
+    "who began midway answers for the rest": (verdict, "since_it_began", _nothing_of_it),
+    "a person's word holds for its records": (verdict, "digest_of_tier", lambda _: _Whatever()),
+    "time never goes back": (SteadyClock, "now_ms", lambda self: self._clock.now_ms()),
+    "what another audit has not read is kept": (other_audits, "least", lambda mine, *_: mine),
+    "a quarantined record is looked up": (verdict, "compare_quarantine", lambda *_: Findings()),
+    "the quarantine is read behind the claim": (verdict, "behind", lambda *_: None),
+    "what the quarantine held once is remembered": (quarantine, "former_crcs", lambda _: {}),
+    "what expired in quarantine has no address": (tier_reports.TierReports, "expire", _zero),
 }

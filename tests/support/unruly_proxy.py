@@ -78,7 +78,7 @@ class PostgresqlProxy:
                 threading.Thread(target=self._serve, args=(client,), daemon=True).start()
 
     def _serve(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self._server)) as server:
+        with client, suppress(ConnectionRefusedError), socket.create_connection(("127.0.0.1", self._server)) as server:
             trouble: list[tuple[str, float]] = []
             answers = threading.Thread(target=self._answer, args=(server, client, trouble), daemon=True)
             answers.start()
@@ -113,6 +113,8 @@ class PostgresqlProxy:
                 if found == "late answer":
                     time.sleep(delay_s)
                 client.sendall(data * 2 if found == "answer twice" else data)
+        with suppress(OSError):
+            client.shutdown(socket.SHUT_RDWR)  # a server that ends its connection ends the client's
 
 
 class HttpProxy:

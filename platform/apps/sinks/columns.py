@@ -7,7 +7,7 @@ schema adds is null in earlier rows.
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .records import json_value
+from ...reader.decoding.json_value import json_value
 from .sink import SinkRefused
 
 PLACE = {"_topic": "text", "_partition": "integer", "_offset": "bigint"}

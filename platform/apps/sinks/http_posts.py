@@ -25,7 +25,7 @@ _SHOWN = 300
 
 
 class HttpPosts:
-    """A `Sink`."""
+    """A `Processor`."""
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ class _Partition:
 
 
 class MinuteFiles:
-    """A `Sink`."""
+    """A `Processor`."""
 
     def __init__(
         self,

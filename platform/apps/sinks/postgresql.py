@@ -15,6 +15,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from ...client.fetch.fetched import TopicPartition
+from ...reader.positions.postgresql import connected
 from ...reader.processor import ProcessorAway, RefusedRecord
 from ...reader.record import EventRecord
 from ...runtime.logs import get_logger
@@ -25,13 +26,12 @@ log = get_logger(__name__)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _RECORDS_FAULT = (psycopg.DataError, psycopg.IntegrityError, psycopg.NotSupportedError)
-STATEMENT_TIMEOUT_MS = 60_000
 
 
 class PostgresqlTable:
-    """A `Sink`."""
+    """A `Processor`."""
 
-    def __init__(self, dsn: str, table: str, schema: Callable[[int], str], *, connect_timeout_s: int = 10) -> None:
+    def __init__(self, dsn: str, table: str, schema: Callable[[int], str]) -> None:
         """`table`: `name` or `schema.name`. `schema` returns an Avro schema's text by its id. Raises SinkRefused."""
         self._dsn = dsn
         names = table.split(".")
@@ -40,7 +40,6 @@ class PostgresqlTable:
         self._names = names
         self._table = sql.Identifier(*names)
         self._schema = schema
-        self._timeout_s = connect_timeout_s
         self._connection: psycopg.Connection[Any] | None = None
         self._columns: dict[int, list[Column]] = {}
         """By schema id: those that the table is known to have, on this connection."""
@@ -118,13 +117,7 @@ class PostgresqlTable:
 
     def _connected(self) -> psycopg.Connection[Any]:
         if self._connection is None:
-            self._connection = psycopg.connect(
-                self._dsn,
-                autocommit=True,
-                connect_timeout=self._timeout_s,
-                application_name="headrace-sink",
-                options=f"-c statement_timeout={STATEMENT_TIMEOUT_MS}",
-            )
+            self._connection = connected(self._dsn, application_name="headrace-sink")
         return self._connection
 
     def _matched(self, connection: psycopg.Connection[Any], columns: list[Column]) -> list[Column]:

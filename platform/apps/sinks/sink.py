@@ -1,12 +1,6 @@
-"""What a destination is to the reader: a processor that holds records until it is flushed."""
+"""What every destination raises. A destination is a `Processor` of the reader that holds records until it is flushed."""
 
 from ...errors import HeadraceError
-from ...reader.processor import Processor, ProcessorAway, RefusedRecord
-from ...reader.record import EventRecord
-
-__all__ = ["EventRecord", "ProcessorAway", "RefusedRecord", "Sink", "SinkRefused"]
-
-Sink = Processor
 
 
 class SinkRefused(HeadraceError):

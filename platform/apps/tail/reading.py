@@ -14,11 +14,11 @@ from ...client.fetch.fetcher import Fetcher
 from ...client.fetch.log_offsets import LATEST, log_offsets
 from ...errors import HeadraceError
 from ...reader.decoding.event_decoder import EventDecoder, Undecodable
+from ...reader.decoding.json_value import json_value
 from ...runtime.backoff import Backoff
 from ...wire.batch.record_batch import Record, iter_records
 from ...wire.errors import CorruptBatch, NotFramed
 from ...wire.schema_id import unframe
-from ..sinks.records import json_value
 
 FETCH_BYTES = 4 << 20
 PARTITION_BYTES = 1 << 20

@@ -11,7 +11,7 @@ from .messages import KnownDifference, ProducerWindow, PublishedHour, RangeWindo
 from .packed_rows import LIVE_WIDTH, PLAIN, Row, Rows
 from .runs import RunKey
 from .tier_log import TierLog
-from .tiers import LIVE
+from .tiers import LIVE, QUARANTINE
 
 RENUMBERED_WIDTH = 6
 
@@ -30,10 +30,10 @@ class Found:
     __slots__ = ("altered", "held", "quarantined", "updated_ms")
 
     def __init__(self, tier: str, updated_ms: int = 0) -> None:
-        self.held = Rows(LIVE_WIDTH if tier == LIVE else PLAIN)
+        self.held = Rows(LIVE_WIDTH if tier in (LIVE, QUARANTINE) else PLAIN)
         self.quarantined = Rows()
         self.altered = Rows()
-        """Of live: what stood there once and does not any more (`checks.former`)."""
+        """Of live and quarantine: what stood there once and does not any more (`checks.former`)."""
         self.updated_ms = updated_ms
         """When the audit last learnt something new of it."""
 

@@ -22,6 +22,7 @@ def topic_facts(
     is_made_anew: bool = False,
     unheard: Mapping[int, tuple[int, int]] | None = None,
     quarantine_gone_ms: int | None = None,
+    quarantines_seen_ms: int | None = None,
 ) -> TopicFacts:
     """Return what is true of all windows of the topic."""
     mine = reports.runs.of(topic)
@@ -41,6 +42,7 @@ def topic_facts(
         is_made_anew=is_made_anew,
         unheard=unheard or {},
         quarantine_gone_ms=quarantine_gone_ms,
+        quarantines_seen_ms=quarantines_seen_ms,
     )
 
 

@@ -56,6 +56,8 @@ class TopicFacts:
     """The live cluster had another topic of this name before."""
     quarantine_gone_ms: int | None = None
     """When it was noticed that the topic's quarantine was deleted. See `checks.quarantine`."""
+    quarantines_seen_ms: int | None = None
+    """As of when the audit knows that the topic has no quarantine on live; 0: not yet, or it has one. None: nobody looks."""
     unheard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """Partition → offsets of live where producers began to write whose reports may be lost. See `checks.unheard`."""
 

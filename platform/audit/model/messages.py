@@ -234,4 +234,20 @@ class PublishedHour:
     """Window start in milliseconds → rows that the audit had counted in the warehouse."""
 
 
-Report = ProducerReport | RangeReport | Retirement | KnownDifference | PublishedHour
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TierChange:
+    """An operator's word that a group takes part in the verdicts on a topic's windows (`add`), or has a row beside them
+    (`remove`). See `named_tiers`.
+    """
+
+    topic: str
+    tier: str
+    change: Literal["add", "remove"]
+    from_ms: int
+    """It holds for windows that begin then or later."""
+    at_ms: int
+    by: str
+    reason: str
+
+
+Report = ProducerReport | RangeReport | Retirement | KnownDifference | PublishedHour | TierChange

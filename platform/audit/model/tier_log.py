@@ -46,6 +46,8 @@ class TierLog:
     """
     former_below: int = 0
     """The live log: below this, offsets that were to be read anew may hold something else than they did. See `checks.former`."""
+    expired_below: int = 0
+    """The quarantine's log: what was counted below this has been deleted since. See `checks.quarantine`."""
     note: str = ""
     """Why the tier stands still, in its own words, if a person has paused it. It says so at intervals: kept in memory alone."""
 
@@ -122,6 +124,7 @@ class TierLog:
             "firsts": [[*key, *first] for key, first in self.firsts.items()],
             "strangers": list(self.strangers.items()),
             "former_below": self.former_below,
+            "expired_below": self.expired_below,
         }
 
     @classmethod
@@ -136,6 +139,7 @@ class TierLog:
             # Stores written before 2026-11-24 have none.
             strangers={name: first for name, first in words.get("strangers", ())},
             former_below=words.get("former_below", 0),
+            expired_below=words.get("expired_below", 0),
         )
 
 

@@ -18,8 +18,11 @@ from .messages import KnownDifference, ProducerReport, PublishedHour, RangeRepor
 from .packed_rows import PLAIN, common
 from .runs import Run, RunKey, Runs
 from .tier_log import MOST_STRANGERS, TierLog
-from .tiers import LIVE, READ_BACK, is_sink
+from .tiers import END_MS, LIVE, QUARANTINE, READ_BACK, is_sink
 from .windows import WINDOW_MS, News
+
+REMEMBERED = (LIVE, QUARANTINE)
+"""Of these, what a reading found is known even if a later one does not find it. See `checks.former`."""
 
 
 class LogKey(NamedTuple):
@@ -238,6 +241,15 @@ class TierReports:
         if log is not None:
             log.caught_up_ms = asked_ms
 
+    def expire(self, key: LogKey, log_start: int, now_ms: int, journal: Journal) -> None:
+        """Note that a quarantine's log begins at `log_start` now: what was counted below it cannot be read any more."""
+        log = self.log(key)
+        if log is None or log_start <= log.expired_below:
+            return
+        begins_at, log.expired_below = log.expired_below, log_start
+        journal.put_log(key, log)
+        self._news(key.topic).windows.update(self._windows_between(key, begins_at, log_start))
+
     # -- what must be said anew ------------------------------------------------------------------------------------------
 
     def forget(self, tier: str, topic: str, log_starts: Mapping[int, int], now_ms: int, journal: Journal) -> None:
@@ -263,7 +275,7 @@ class TierReports:
                     continue
                 entry = book.window(window_start_ms).entry(tier, partition)
                 cut = [rows.cut(start, end) for rows in entry.parts]
-                if tier == LIVE:
+                if tier in REMEMBERED:
                     entry.altered.add(contradicted((*(row[:PLAIN] for row in cut[0]), *cut[2]), ()))
                     log.former_below = max(log.former_below, end)
                 if any(cut):
@@ -317,7 +329,7 @@ class TierReports:
             entry = window.entry(key.tier, key.partition)
             new = told[start] if start in told else Found(key.tier)
             old = [rows.between(from_offset, to_offset) for rows in entry.parts] if was_known else [[], [], []]
-            if key.tier == LIVE and any(old):
+            if key.tier in REMEMBERED and any(old):
                 new.altered.add(contradicted((*(row[:PLAIN] for row in old[0]), *old[2]), new.held, skipped))
             if was_known and key.tier not in READ_BACK:
                 again[start] = again.get(start, 0) + common([*old[0], *old[1]], [*new.held, *new.quarantined])
@@ -380,9 +392,9 @@ class TierReports:
         log = self.log(key)
         return None if log is None else log.position
 
-    def all_is_news(self, topic: str) -> None:
-        """Note that every window of the topic may have another verdict now."""
-        self._news(topic).add_span(None)
+    def all_is_news(self, topic: str, from_ms: int | None = None) -> None:
+        """Note that every window of the topic, or every one from this start on, may have another verdict now."""
+        self._news(topic).add_span(None if from_ms is None else (from_ms, END_MS))
 
     def _news(self, topic: str) -> News:
         self.touched.add(topic)

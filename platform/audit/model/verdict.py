@@ -11,37 +11,40 @@ docs/AUDIT.md.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 from .books import Found
-from .checks import quarantine, unheard
+from .checks import unheard
 from .checks.begun import since_it_began
 from .checks.digests import digest_of_tier
 from .checks.former import lost_from_live
+from .checks.quarantine import behind, claimed_ms, compare_quarantine, gone_records, unread_words, words_of
 from .differences import MOST_RECORDS, Findings, compare_producers, compare_tiers, copied, differences_of
 from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
 from .reasons import accepted_by, never_reported, not_settled, reason_of, without_address
 from .runs import Run, Sealing
 from .tier_log import TierLog, accounts_for
-from .tiers import CONSUMER, LIVE, PRODUCER, TierRule, is_sink
+from .tiers import CONSUMER, LIVE, PRODUCER, QUARANTINE, TierRule, is_reader, parted
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
 
 
 def decide(topic: TopicFacts, window: WindowFacts, *, now_ms: int, most_records: int | None = MOST_RECORDS) -> Verdict:
-    """Return the verdict on `window` as of `now_ms`, in which no sink has a part, and their rows. Each difference names at most
-    `most_records` stretches; None: all.
+    """Return the verdict on `window` as of `now_ms`, and the rows of the readers that have no part in it. Each difference names
+    at most `most_records` stretches; None: all.
     """
+    inside, beside = parted(topic.rules, window.window_start_ms)
+    names = {rule.name for rule in inside}
     chain = window
-    if any(map(is_sink, window.found)):
-        chain = replace(window, found={tier: found for tier, found in window.found.items() if not is_sink(tier)})
+    if any(is_reader(tier) and tier not in names for tier in window.found):
+        found = {tier: found for tier, found in window.found.items() if tier in names or not is_reader(tier)}
+        chain = replace(window, found=found)
     judgement = _Judgement(topic, chain, now_ms, most_records)
-    verdict = judgement.verdict()
-    sinks = [rule for rule in topic.rules if rule.is_sink]
-    rows = {rule.name: _Judgement(topic, window, now_ms, most_records).row_of(rule, judgement) for rule in sinks}
+    verdict = judgement.verdict(inside)
+    rows = {rule.name: _Judgement(topic, window, now_ms, most_records).row_of(rule, judgement) for rule in beside}
     told = {name: row for name, row in rows.items() if row is not None}
     return replace(verdict, sinks=told) if told else verdict
 
@@ -59,13 +62,12 @@ class _Judgement(Sealing):
         self.unaudited = 0
         self.unread_reports = 0
 
-    def verdict(self) -> Verdict:
+    def verdict(self, rules: Sequence[TierRule]) -> Verdict:
+        """Return the verdict, in which the tiers of `rules` take part."""
         tiers: dict[str, int | None] = {}
         for book in self.window.producers.values():
             self.losses.update(book.losses)
-        for rule in self.topic.rules:
-            if rule.is_sink:
-                continue
+        for rule in rules:
             if rule.name == PRODUCER:
                 self.settled[PRODUCER] = self._producers_sealed(rule)
             elif rule.name == LIVE:
@@ -75,15 +77,19 @@ class _Judgement(Sealing):
             else:
                 self.settled[rule.name] = self._follows(rule)
             tiers[rule.name] = self._count(rule)
-        gone = quarantine.gone_records(self.topic, self.window)
-        self._not_known(quarantine.QUARANTINE, gone, quarantine.words_of(gone))
+        self._quarantine_read({PRODUCER, *self.window.found})
         return self._sum_up(tiers)
 
     def row_of(self, rule: TierRule, upstream: "_Judgement") -> SinkRow | None:
-        """Return the row of a sink; None where it began behind the window. `upstream` has made its verdict."""
+        """Return the row of a reader; None where it began behind the window, or nobody named it and it never reported. `upstream`
+        has made its verdict.
+        """
+        if not rule.is_required and not self.topic.logs.get(rule.name):
+            return None
         before = rule.before or LIVE
         self.settled[before] = upstream.settled.get(before, False)
         self.settled[rule.name] = self.settled[before] and self._follows(rule)
+        self._quarantine_read({rule.name})
         if not self.settled[before]:
             self.silent = {who: words for who, words in upstream.silent.items() if not who.startswith(CONSUMER)}
             self.waiting.append(not_settled(before, is_read=before in upstream.settled))
@@ -228,6 +234,27 @@ class _Judgement(Sealing):
             findings.add(partition, piece)
         return self._take(rule, findings)
 
+    def _quarantine_read(self, tiers: Collection[str]) -> None:
+        """See that what these tiers count as quarantined is in the quarantine topic, once that is read to its end."""
+        said_ms = claimed_ms(self.window, tiers)
+        if said_ms is None:
+            return
+        gone = gone_records(self.topic, self.window, tiers)
+        if gone:
+            self._not_known(QUARANTINE, gone, words_of(gone))
+            return
+        still_ms = behind(self.topic, said_ms)
+        if still_ms is not None:
+            self.settled[QUARANTINE] = False
+            deadline_ms = next(rule.deadline_ms for rule in self.topic.rules if rule.name == LIVE)
+            waiting_for = "the quarantine topic is not read up to what was last put there"
+            self._blame(QUARANTINE, max(said_ms, still_ms), deadline_ms, waiting_for)
+            return
+        findings = compare_quarantine(self.topic, self.window, tiers)
+        self.losses.update(findings.losses)
+        self.differences += differences_of(QUARANTINE, findings, self.window, self.most_records)
+        self._not_known(QUARANTINE, findings.unread, unread_words(findings.unread))
+
     def _may_yet_tell(self, run: Run, deadline_ms: int) -> bool:
         """Return whether a report may be on its way: of a run that goes on, or was not heard since it should have told."""
         if run.is_closed or run.retired is not None:
@@ -269,7 +296,7 @@ class _Judgement(Sealing):
         accounted = without_address(self.losses)
         kind = self._kind(left, accounted, is_by_a_person=bool(accepted or self.retired))
         bad = {one.tier for one in self.differences}
-        first_bad = next((rule.name for rule in self.topic.rules if rule.name in bad), None)
+        first_bad = next((name for name in (*(rule.name for rule in self.topic.rules), QUARANTINE) if name in bad), None)
         settled = [name for name in tiers if self.settled[name]]
         aside = sum(one.quarantined.count for tier in self.window.found for one in self._entries(tier))
         return Verdict(

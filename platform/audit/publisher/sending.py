@@ -7,7 +7,7 @@ from ...runtime.clock import Clock
 from ...runtime.layout import AUDIT_TOPIC
 from ..model.codec import encode
 from ..model.errors import AuditError
-from ..model.messages import KnownDifference, PublishedHour, RangeReport, Report
+from ..model.messages import KnownDifference, PublishedHour, RangeReport, Report, TierChange
 from ..model.tiers import MAIN, PRODUCER
 
 
@@ -32,9 +32,9 @@ def send_and_flush(sender: ReportSender, clock: Clock, reports: Sequence[Report]
     who = ""
     try:
         for report in reports:
-            tier = report.tier if isinstance(report, RangeReport | KnownDifference) else PRODUCER
+            tier = report.tier if isinstance(report, RangeReport | KnownDifference | TierChange) else PRODUCER
             tier = MAIN if isinstance(report, PublishedHour) else tier
-            who = f"{tier} {report.by if isinstance(report, KnownDifference) else report.instance}"
+            who = f"{tier} {report.by if isinstance(report, KnownDifference | TierChange) else report.instance}"
             sender.send(AUDIT_TOPIC, encode(report), key=tier.encode(), timestamp_ms=clock.now_ms())
         arrived = sender.flush(timeout_ms)
     except Exception as error:  # whatever a sender raises, what was to be said must survive it

@@ -16,12 +16,13 @@ from ...runtime.logs import get_logger
 from ...runtime.status import StatusFile
 from ...runtime.web_server import HOW_TO_PROTECT, WebServer, bound
 from ..model.errors import AuditError
-from ..model.tiers import LIVE, OFFLINE
+from ..model.tiers import LIVE, OFFLINE, QUARANTINE
 from .checkpoints.checkpointer import Checkpointer
 from .checkpoints.topic import ClusterCheckpoints
 from .errors import StoreError
 from .hearing.steady_clock import SteadyClock
 from .ingest.collector import Collector
+from .ingest.quarantine_reader import QuarantineReader
 from .ingest.reader import LogReader
 from .judge import Judge
 from .retiring import Retiring
@@ -85,7 +86,10 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         lifecycle.started("checkpoint topic", checkpoint_topic.close)
         checkpointer = Checkpointer(ledger, checkpoint_topic, clock, on_rebuilt=judge.open)
         collector = Collector(process.live, ledger, clock, checkpointer)
-        readers = {LIVE: LogReader(LIVE, process.live, ledger, clock)}
+        readers = {
+            LIVE: LogReader(LIVE, process.live, ledger, clock),
+            QUARANTINE: QuarantineReader(process.live, ledger, clock),
+        }
         if process.offline is not None:
             readers[OFFLINE] = LogReader(
                 OFFLINE, process.offline, ledger, clock, copied_from=process.live, mirror=process.settings.mirror

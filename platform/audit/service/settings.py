@@ -3,13 +3,15 @@ at the start.
 """
 
 import tomllib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from ...runtime.logs import get_logger
+from ..model.messages import TierChange
+from ..model.named_tiers import windows_of
 from ..model.tiers import CHAIN, LIVE, TierRule, is_tier, rules
 from ..model.windows import WINDOW_MS
 from .errors import SettingsError
@@ -90,15 +92,36 @@ class AuditSettings:
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
     default_topic: TopicTiers = TopicTiers()
 
-    def rules(self, topic: str, reporting: set[str]) -> tuple[TierRule, ...]:
-        """Return what is expected of each tier of `topic`, of which those in `reporting` have reported for it."""
+    def rules(self, topic: str, reporting: set[str], changes: Sequence[TierChange] = ()) -> tuple[TierRule, ...]:
+        """Return what is expected of each tier of `topic`, of which those in `reporting` have reported for it. `changes`: what
+        operators said of its groups; where these settings say otherwise, they hold.
+        """
         mine = self.topics.get(topic, self.default_topic)
         return rules(
             mine.required,
             reporting - mine.without,
             deadline_ms=dict(self.deadline_ms),
             default_deadline_ms=self.default_deadline_ms,
+            named={tier: windows_of(changes, tier) for tier in {one.tier for one in changes} - mine.without},
         )
+
+    def names(self, topic: str, tier: str) -> bool:
+        """Return whether these settings have the tier take part in the topic's verdicts."""
+        return tier in self.topics.get(topic, self.default_topic).required
+
+    def left_out(self, topic: str) -> frozenset[str]:
+        """Return the tiers that these settings have not asked of the topic."""
+        return self.topics.get(topic, self.default_topic).without
+
+    def contradiction(self, topic: str, tier: str, change: str) -> str | None:
+        """Return why an operator's `change` of the group has no effect; None where it has."""
+        mine = self.topics.get(topic, self.default_topic)
+        table = f"[topics.{topic if topic in self.topics else 'default'}]"
+        if change == "remove" and tier in mine.required:
+            return f"the audit's settings name {tier} in {table}: take it out of `tiers` or `adds` there, and restart the audit"
+        if change == "add" and tier in mine.without:
+            return f"the audit's settings leave {tier} out in {table}: take it out of `without` there, and restart the audit"
+        return None
 
 
 NUMBERS = frozenset(one.name for one in fields(AuditSettings) if one.type is int or one.type == "int") - {"default_deadline_ms"}

@@ -25,6 +25,7 @@ from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..settings.broker_settings import BrokerSettings
 from .fetch_request_cache import FetchRequestCache
+from .fetch_sessions import FetchSessions
 from .metadata_answers import MetadataAnswers
 from .topics_by_id import TopicsById
 
@@ -98,8 +99,14 @@ class Broker:
     """None: records that are not in the page cache are read on the loop."""
     generators: ResponseGenerators = field(init=False)
     """Runs the generators of long responses."""
+    fetch_sessions: FetchSessions = field(init=False)
 
     def __post_init__(self) -> None:
+        self.fetch_sessions = FetchSessions(
+            slots=self.settings.fetch_session_slots,
+            most_partitions=self.settings.parked_partitions_max,
+            metrics=self.metrics,
+        )
         self.generators = ResponseGenerators(self.loop)
 
     def topic_id(self, topic: str) -> UUID | None:

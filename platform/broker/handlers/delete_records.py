@@ -92,6 +92,7 @@ def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable
         except LogError:
             put((ErrorCode.KAFKA_STORAGE_ERROR, NOT_KNOWN))
             return
+        partition.start_moved()
         put((ErrorCode.NONE, log.log_start_offset))
 
     def failed(job: StartJob, error: Exception) -> None:

@@ -1,13 +1,16 @@
 """Fetch, key 1, versions 4-12: bytes of the log, whole batches, by sendfile. Topic ids (13 and later) are not served.
 
+A request with a session (7 and later) is answered from its active partitions, `fetch_sessions`; any other one names all that it
+wants.
+
 Traps, each found with real clients:
 - Where all data from the fetch offset to the end is damaged, the response is empty and its high watermark is the fetch offset.
 With the true one, a client that reads to a known end would wait for ever.
 - The response has at least one whole batch, whatever max_bytes says.
-- The session id is always 0, as no sessions are kept.
+- A session's response leaves out what its client knows. So a high watermark that moved is in it, even where no records fit.
 - No batch is made up, not even an empty one."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ...wire.errors import ErrorCode
@@ -19,6 +22,7 @@ from ..log import FolderFault
 from ..partitions.partition import Partition
 from .broker import Answer, Broker
 from .fetch_request_cache import LARGEST_BYTES
+from .fetch_sessions import FetchSession, SessionPartition, next_epoch
 from .request import Request
 
 KEY = fetch.API_KEY
@@ -29,17 +33,32 @@ MOST_PARTITIONS = 20_000
 """Of one request. A frame could name 150,000 and keep the loop for seconds. A partition that is named twice counts twice."""
 
 
-_Asked = fetch.FetchRequest | tuple[SinglePartitionFetch, int]
-"""A decoded request, or a cached one with its offset."""
+class _InSession(NamedTuple):
+    session: FetchSession
+    epoch: int
+    """The session's, after this request."""
+    request: fetch.FetchRequest
+
+
+class _Repeated(NamedTuple):
+    """A cached request with its offset."""
+
+    known: SinglePartitionFetch
+    offset: int
+
+
+_Asked = fetch.FetchRequest | _Repeated | _InSession
 
 
 class _Collected(NamedTuple):
-    response: fetch.FetchResponse
+    topics: list[fetch.FetchResponseTopic]
     size_bytes: int
     must_go: bool
     """Whether an error is in it. Waiting would only hide the error."""
     taken_from: list[tuple[Partition, int]]
     """Each partition that has records in the response, with their size in bytes."""
+    seen: Sequence[tuple[SessionPartition, fetch.FetchResponsePartition]] = ()
+    """In a session: all that was looked at."""
 
 
 def handle(broker: Broker, request: Request) -> Answer:
@@ -56,24 +75,51 @@ def handle(broker: Broker, request: Request) -> Answer:
             answer = _answer_one(broker, known, offset) or _wait_at_end(broker, version, known, offset)
             if answer is not None:
                 return answer
-            decoded, asked = known.at(offset), (known, offset)
+            decoded, asked = known.at(offset), _Repeated(known, offset)
         else:
             decoded = asked = fetch.decode_request(version, body)
             broker.fetch_request_cache.learn(version, raw, decoded)
     else:
         decoded = asked = fetch.decode_request(version, body)
         _check_count(decoded)
+    if decoded.session_epoch not in (0, -1):
+        error, asked = _in_session(broker, decoded)
+        if error:
+            return _failed(broker, version, error)
+    elif decoded.session_id:
+        broker.fetch_sessions.close(decoded.session_id)
     wait_ms = min(decoded.max_wait_ms, broker.settings.fetch_max_wait_ms)
-    cold = _cold(broker, decoded)
+    cold = _cold(broker, asked)
     if cold:
         parked = _Parked(broker, version, asked, decoded.min_bytes, wait_ms)
         if parked.prefetch(cold):
             return parked.deferred
-    collected = _collect(broker, decoded)
-    if collected.size_bytes >= decoded.min_bytes or collected.must_go or wait_ms <= 0 or not decoded.topics:
-        return _chunks(broker, version, collected)
+    collected = _collect(broker, asked)
+    is_empty = not decoded.topics and not isinstance(asked, _InSession)
+    if collected.size_bytes >= decoded.min_bytes or collected.must_go or wait_ms <= 0 or is_empty:
+        return _chunks(broker, version, asked, collected)
     parked = _Parked(broker, version, asked, decoded.min_bytes - collected.size_bytes, wait_ms)
-    return parked.deferred if parked.wait() else _chunks(broker, version, collected)
+    return parked.deferred if parked.wait() else _chunks(broker, version, asked, collected)
+
+
+def _in_session(broker: Broker, request: fetch.FetchRequest) -> tuple[int, _Asked]:
+    """Return the error, or 0 and what an incremental request asks for."""
+    sessions = broker.fetch_sessions
+    session = sessions.get(request.session_id)
+    if session is None:
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, request
+    if session.epoch != request.session_epoch:
+        return ErrorCode.INVALID_FETCH_SESSION_EPOCH, request
+    if not sessions.update(session, request, broker.loop.now_ms):
+        sessions.close(session.session_id)
+        return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, request
+    if not session.partitions:
+        sessions.close(session.session_id)
+        return 0, request
+    session.epoch = next_epoch(session.epoch)
+    if session.parked is not None:
+        session.parked.superseded()
+    return 0, _InSession(session, session.epoch, request)
 
 
 def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chunks | None:
@@ -123,7 +169,7 @@ def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offs
     wait_ms = min(request.max_wait_ms, broker.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or request.min_bytes <= 0:
         return None
-    parked = _Parked(broker, version, (known, offset), request.min_bytes, wait_ms)
+    parked = _Parked(broker, version, _Repeated(known, offset), request.min_bytes, wait_ms)
     return parked.deferred if parked.wait_at(1, (partition,)) else None
 
 
@@ -147,17 +193,24 @@ class _Parked:
         self._missing_bytes = missing_bytes
         self._is_due = self._is_cold = self._must_go = False
         self._waits_at: Sequence[Partition] = ()
+        self._waits_in: FetchSession | None = None
         self._counts_for: int | None = None
         deadline_ms = broker.loop.now_ms + max(0, wait_ms)
         self.deferred = DeferredResponse(deadline_ms=deadline_ms, at_deadline=self._give_up, cancelled=self._leave)
 
     @property
     def _request(self) -> fetch.FetchRequest:
-        asked = self._asked
-        return asked if isinstance(asked, fetch.FetchRequest) else asked[0].at(asked[1])
+        return _request(self._asked)
 
     def wait(self) -> bool:
         """Wait for the partitions. Return False, and do not wait, when parked fetches wait for too many already."""
+        asked = self._asked
+        if isinstance(asked, _InSession):
+            if asked.session.epoch != asked.epoch or not self.wait_at(1, ()):
+                return False
+            self._waits_in = asked.session
+            asked.session.park(self)
+            return True
         find = self._broker.partition_to_read
         named = [find(topic, wanted.index) for topic, partitions in self._request.topics for wanted in partitions]
         return self.wait_at(len(named), [partition for partition in named if partition is not None])
@@ -191,20 +244,24 @@ class _Parked:
     def gone(self) -> None:
         self._look_again()
 
+    def superseded(self) -> None:
+        self._must_go = True
+        self._look_again()
+
     def _is_warm(self) -> None:
         self._is_cold = False
         if self.deferred.ended:
             return
         request = self._request
-        collected = _collect(self._broker, request)
+        collected = _collect(self._broker, self._asked)
         deadline_ms = self.deferred.deadline_ms or 0
         is_late = self._must_go or self._broker.loop.now_ms >= deadline_ms
         if is_late or collected.size_bytes >= request.min_bytes or collected.must_go:
-            self.deferred.complete(_chunks(self._broker, self._version, collected))
+            self.deferred.complete(_chunks(self._broker, self._version, self._asked, collected))
         else:
             self._missing_bytes = request.min_bytes - collected.size_bytes
             if not self.wait():
-                self.deferred.complete(_chunks(self._broker, self._version, collected))
+                self.deferred.complete(_chunks(self._broker, self._version, self._asked, collected))
 
     def _look_again(self) -> None:
         if not self._is_due:
@@ -216,15 +273,15 @@ class _Parked:
         if self.deferred.ended:
             return
         asked = self._asked
-        answer = None if isinstance(asked, fetch.FetchRequest) else _answer_one(self._broker, *asked)
+        answer = _answer_one(self._broker, *asked) if isinstance(asked, _Repeated) else None
         if answer is None:
             request = self._request
-            collected = _collect(self._broker, request)
-            if collected.size_bytes < request.min_bytes and not collected.must_go:
+            collected = _collect(self._broker, asked)
+            if collected.size_bytes < request.min_bytes and not collected.must_go and not self._must_go:
                 # The new bytes lie beyond what this fetch may take, or at offsets that it did not ask for.
                 self._missing_bytes = request.min_bytes - collected.size_bytes
                 return
-            answer = _chunks(self._broker, self._version, collected)
+            answer = _chunks(self._broker, self._version, asked, collected)
         self._leave()
         self.deferred.complete(answer)
 
@@ -233,12 +290,16 @@ class _Parked:
             self._must_go = True
             return None
         self._leave()
-        return _chunks(self._broker, self._version, _collect(self._broker, self._request))
+        return _chunks(self._broker, self._version, self._asked, _collect(self._broker, self._asked))
 
     def _leave(self) -> None:
         for partition in self._waits_at:
             partition.wait_no_more(self)
         self._waits_at = ()
+        if self._waits_in is not None:
+            if self._waits_in.parked is self:
+                self._waits_in.parked = None
+            self._waits_in = None
         if self._counts_for is not None:
             self._broker.metrics.parked_fetches -= 1
             self._broker.fetch_request_cache.parked_partitions -= self._counts_for
@@ -251,43 +312,109 @@ def _check_count(request: fetch.FetchRequest) -> None:
         raise FrameRefused(f"a fetch from {count} partitions where {MOST_PARTITIONS} are taken: split it", "size")
 
 
-def _cold(broker: Broker, request: fetch.FetchRequest) -> list[Region]:
+def _request(asked: _Asked) -> fetch.FetchRequest:
+    if isinstance(asked, fetch.FetchRequest):
+        return asked
+    return asked.request if isinstance(asked, _InSession) else asked.known.at(asked.offset)
+
+
+def _cold(broker: Broker, asked: _Asked) -> list[Region]:
     """Return the parts of files that are not in memory and that the response needs."""
     cold_reads = broker.cold_reads
     found: list[Region] = []
     if cold_reads is None:
         return found
+    request = _request(asked)
     left = min(request.max_bytes, broker.settings.fetch_max_bytes)
-    for name, partitions in request.topics:
-        for wanted in partitions:
-            partition = broker.partition_to_read(name, wanted.index)
-            if partition is None or left <= 0:
+    for partition, wanted in _to_read(broker, asked):
+        if partition is None or left <= 0:
+            continue
+        log, offset = partition.log, wanted.fetch_offset
+        if log.log_start_offset <= offset < partition.high_watermark:
+            try:
+                region = log.region(offset, max(0, min(wanted.partition_max_bytes, left)))
+            except FolderFault:
                 continue
-            log, offset = partition.log, wanted.fetch_offset
-            if log.log_start_offset <= offset < partition.high_watermark:
-                try:
-                    region = log.region(offset, max(0, min(wanted.partition_max_bytes, left)))
-                except FolderFault:
-                    continue
-                if region is not None:
-                    left -= len(region)
-                    if cold_reads.is_cold(region):
-                        found.append(region)
+            if region is not None:
+                left -= len(region)
+                if cold_reads.is_cold(region):
+                    found.append(region)
     return found
 
 
-def _chunks(broker: Broker, version: int, collected: _Collected) -> Chunks:
+def _to_read(broker: Broker, asked: _Asked) -> Iterator[tuple[Partition | None, fetch.FetchPartition]]:
+    find = broker.partition_to_read
+    if isinstance(asked, _InSession):
+        for one in asked.session.active:
+            yield one.partition or find(one.topic, one.wanted.index), one.wanted
+        return
+    for name, partitions in _request(asked).topics:
+        for wanted in partitions:
+            yield find(name, wanted.index), wanted
+
+
+def _chunks(broker: Broker, version: int, asked: _Asked, collected: _Collected) -> Chunks:
+    """Return the response. What it says of a session's partitions is noted as told."""
+    session_id = 0
+    if isinstance(asked, _InSession):
+        session, session_id = asked.session, asked.session.session_id
+        if session.is_closed or session.epoch != asked.epoch:
+            is_gone = session.is_closed
+            return _failed(
+                broker, version, ErrorCode.FETCH_SESSION_ID_NOT_FOUND if is_gone else ErrorCode.INVALID_FETCH_SESSION_EPOCH
+            )
+        for one, answer in collected.seen:
+            _told(session, one, answer)
+    elif isinstance(asked, fetch.FetchRequest) and asked.session_epoch == 0 and version >= 7:
+        session_id = _new_session(broker, asked, collected)
     for partition, length in collected.taken_from:
         partition.bytes_out += length
     if collected.must_go:
-        for topic in collected.response.topics:
+        for topic in collected.topics:
             for answer in topic.partitions:
                 if answer.error_code:
                     broker.metrics.api(KEY).error(answer.error_code)
-    return fetch.encode_response(version, collected.response)  # type: ignore[return-value]  # bytes, and the log's own slices
+    response = fetch.FetchResponse(collected.topics, session_id=session_id)
+    return fetch.encode_response(version, response)  # type: ignore[return-value]  # bytes, and the log's own slices
 
 
-def _collect(broker: Broker, request: fetch.FetchRequest) -> _Collected:
+def _failed(broker: Broker, version: int, error: int) -> Chunks:
+    broker.metrics.api(KEY).error(error)
+    return fetch.encode_response(version, fetch.FetchResponse((), error_code=error))  # type: ignore[return-value]  # bytes only
+
+
+def _new_session(broker: Broker, request: fetch.FetchRequest, collected: _Collected) -> int:
+    """Return the id of a session of all that was asked for; 0 when there is no room for one."""
+    sessions, now_ms = broker.fetch_sessions, broker.loop.now_ms
+    count = sum(len(partitions) for _, partitions in request.topics)
+    session = sessions.open(count, now_ms, is_privileged=request.replica_id >= 0)
+    if session is None:
+        return 0
+    sessions.update(session, request, now_ms)
+    for topic, answers in collected.topics:
+        for answer in answers:
+            one = session.partitions[topic, answer.index]
+            one.partition = broker.partition_to_read(topic, answer.index)
+            if one in session.active:  # not so where a request names a partition twice
+                _told(session, one, answer)
+    return session.session_id
+
+
+def _told(session: FetchSession, one: SessionPartition, answer: fetch.FetchResponsePartition) -> None:
+    if answer.error_code:
+        one.told(-1, answer.log_start_offset)
+        return
+    one.told(answer.high_watermark, answer.log_start_offset)
+    if answer.high_watermark <= one.wanted.fetch_offset:
+        session.rest(one)
+    elif answer.records:
+        session.served(one)
+
+
+def _collect(broker: Broker, asked: _Asked) -> _Collected:
+    if isinstance(asked, _InSession):
+        return _collect_news(broker, asked)
+    request = _request(asked)
     left = min(request.max_bytes, broker.settings.fetch_max_bytes)
     size_bytes, must_go = 0, False
     taken_from = []
@@ -305,7 +432,35 @@ def _collect(broker: Broker, request: fetch.FetchRequest) -> _Collected:
                 left -= length
             answers.append(answer)
         topics.append(fetch.FetchResponseTopic(name, answers))
-    return _Collected(fetch.FetchResponse(topics), size_bytes, must_go, taken_from)
+    return _Collected(topics, size_bytes, must_go, taken_from)
+
+
+def _collect_news(broker: Broker, asked: _InSession) -> _Collected:
+    """Look at a session's active partitions. Changes nothing that the client was told."""
+    request = asked.request
+    left = min(request.max_bytes, broker.settings.fetch_max_bytes)
+    size_bytes, must_go = 0, False
+    taken_from = []
+    seen = []
+    topics: dict[str, list[fetch.FetchResponsePartition]] = {}
+    for one in asked.session.active:
+        wanted, partition = one.wanted, one.partition
+        if partition is None:
+            partition = one.partition = broker.partition_to_read(one.topic, wanted.index)
+        answer = _refusal(broker, one.topic, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
+        seen.append((one, answer))
+        is_news = answer.high_watermark != one.sent_high_watermark or answer.log_start_offset != one.sent_log_start
+        if answer.error_code:
+            must_go = is_news = True
+        elif partition is not None and answer.records is not None and (length := len(answer.records)) > 0:
+            taken_from.append((partition, length))
+            size_bytes += length
+            left -= length
+            is_news = True
+        if is_news:
+            topics.setdefault(one.topic, []).append(answer)
+    named = [fetch.FetchResponseTopic(name, answers) for name, answers in topics.items()]
+    return _Collected(named, size_bytes, must_go, taken_from, seen)
 
 
 def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_first: bool) -> fetch.FetchResponsePartition:
@@ -317,6 +472,8 @@ def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_firs
         return fetch.FetchResponsePartition(
             wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark, high_watermark, log_start
         )
+    if left <= 0 and not is_first and offset < high_watermark:
+        return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start)
     try:
         records = log.read(offset, max(0, min(wanted.partition_max_bytes, left)), high_watermark)
     except FolderFault:

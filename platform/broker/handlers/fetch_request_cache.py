@@ -26,8 +26,9 @@ class FetchRequestCache:
         return self._known.get((version, masked(version, body)))
 
     def learn(self, version: int, body: bytes, request: FetchRequest) -> None:
-        """Remember that `body` decodes to `request`."""
-        one = recognise(version, body, request) if len(body) <= LARGEST_BYTES else None
+        """Remember that `body` decodes to `request`. A request with a session is not repeated byte for byte."""
+        is_plain = request.session_epoch == -1 and request.session_id == 0
+        one = recognise(version, body, request) if is_plain and len(body) <= LARGEST_BYTES else None
         if one is not None:
             if len(self._known) >= MOST_KNOWN:
                 self._known.clear()

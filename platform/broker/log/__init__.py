@@ -1,5 +1,6 @@
 """A partition's log on disk: append, read by byte offset, recover, expire. Imports only `wire`."""
 
+from . import topic_note
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
 from .errors import AppendFailed, BatchRefused, FolderFault, LogError, LogUnusable, OffsetOutOfRange, OldFormat
 from .jobs.checkpoint_job import CheckpointJob
@@ -50,4 +51,5 @@ __all__ = [
     "SequenceCheck",
     "StartJob",
     "erase_now",
+    "topic_note",
 ]

@@ -37,6 +37,11 @@ class Checkpoints:
         self._loop = loop
         self._worker = worker
         self._table = PartitionTable()
+        self._changed: set[Partition] = set()
+        """Partitions to weigh at the next pass."""
+        self._unindexed: dict[Partition, int] = {}
+        self._total_bytes = 0
+        """The sum of `_unindexed`."""
         self._writing: set[Partition] = set()
         self._is_failing = False
         self._to_verify: deque[Partition] = deque()
@@ -47,6 +52,7 @@ class Checkpoints:
     def start(self, table: PartitionTable) -> None:
         """Begin the passes over this table's partitions. Call it before the loop runs."""
         self._table = table
+        self._changed = table.follow()
         self._worker.start()
         self._to_verify.extend(table)
         self._logged = {partition: set(known) for partition in table if (known := partition.log.bad_ranges)}
@@ -59,24 +65,27 @@ class Checkpoints:
     # -- sidecars ----------------------------------------------------------------------------------
 
     def _begin_pass(self) -> None:
-        self._weigh(list(self._table), 0, 0, [], [])
+        self._table.tell_followers()
+        self._weigh(list(self._changed), 0, [], [])
 
-    def _weigh(
-        self, partitions: list[Partition], at: int, total_bytes: int, closed: list[Partition], heavy: list[tuple[int, Partition]]
-    ) -> None:
-        """Add up the unindexed bytes of some partitions now, of the rest in later turns; then write the sidecars that are due."""
+    def _weigh(self, partitions: list[Partition], at: int, closed: list[Partition], heavy: list[tuple[int, Partition]]) -> None:
+        """Weigh some of the partitions that have changed now, the rest in later turns; then write the sidecars that are due."""
         for partition in partitions[at : at + PARTITIONS_A_TURN]:
-            unindexed = partition.log.unindexed_bytes
-            total_bytes += unindexed
-            if partition.log.needs_sidecars:
+            unindexed = 0 if partition.is_gone else partition.log.unindexed_bytes
+            self._total_bytes += unindexed - self._unindexed.pop(partition, 0)
+            if unindexed:
+                self._unindexed[partition] = unindexed
+            if not partition.is_gone and partition.log.needs_sidecars:
                 closed.append(partition)
             elif unindexed >= LEAST_BYTES:
                 heavy.append((unindexed, partition))
+            else:
+                self._changed.discard(partition)
         at += PARTITIONS_A_TURN
         if at < len(partitions):
-            self._loop.post(lambda: self._weigh(partitions, at, total_bytes, closed, heavy))
+            self._loop.post(lambda: self._weigh(partitions, at, closed, heavy))
             return
-        for partition in due(total_bytes, closed, heavy):
+        for partition in due(self._total_bytes, closed, heavy):
             self._write(partition)
         self._loop.call_at(self._loop.now_ms + CHECKPOINT_EVERY_MS, self._begin_pass)
 

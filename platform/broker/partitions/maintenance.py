@@ -42,10 +42,13 @@ class Maintenance:
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()
+        self._changed: set[Partition] = set()
+        """Partitions that may have something for `_after_rolls`."""
 
     def start(self, table: PartitionTable) -> None:
         """Begin the passes over this table's partitions. Call it before the loop runs."""
         self._table = table
+        self._changed = table.follow()
         self._worker.start()
         self._flusher.start()
         self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
@@ -82,7 +85,8 @@ class Maintenance:
 
     def _rolled_pass(self) -> None:
         self._loop.call_at(self._loop.now_ms + ROLLED_EVERY_MS, self._rolled_pass)
-        self._pass(list(self._table), self._after_rolls)
+        self._table.tell_followers()
+        self._pass(list(self._changed), self._after_rolls)
 
     def _retention_pass(self) -> None:
         self._loop.call_at(self._loop.now_ms + self._settings.retention_check_interval_ms, self._retention_pass)
@@ -95,10 +99,18 @@ class Maintenance:
             self._loop.post(lambda: self._pass(rest, visit))
 
     def _after_rolls(self, partitions: list[Partition]) -> None:
+        notes = []
         for partition in partitions:
+            if partition.is_gone:
+                self._changed.discard(partition)
+                continue
+            note = partition.log.note_job()
+            if note is not None:
+                notes.append(note)
             if partition.log.has_unflushed_segments:
                 self._scheduler.ask_in_background(partition)
-        notes = [note for partition in partitions if (note := partition.log.note_job()) is not None]
+            elif note is None:
+                self._changed.discard(partition)
 
         def write() -> None:
             for note in notes:
@@ -140,6 +152,8 @@ class Maintenance:
         except (LogError, OSError) as error:
             log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
             return
+        if deleted:
+            partition.start_moved()
         for segment in deleted:
             log.info(
                 "segment_expired",

@@ -2,8 +2,10 @@
 
 Only the worker thread uses it, one job after the other (before and after, the starting and the stopping thread). Results go to
 the loop as a `ClusterView`. Its entries and settings are the same objects as last time where nothing has changed, so that ten
-thousand partitions are compared without being touched. A folder is never deleted because ZooKeeper does not know its topic: only
-a DeleteTopics request deletes data, anything else renames the folder."""
+thousand partitions are compared without being touched; and `opened` names only partitions of topics that were read, so that a
+change costs as much as it changes. A folder is never deleted because ZooKeeper does not know its topic: only a DeleteTopics
+request deletes data, anything else renames the folder. A folder that belongs to another topic of the same name (`topic_note`) is
+renamed, too."""
 
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +18,7 @@ from ...coordination.errors import CoordinationError
 from ...coordination.topics import TopicInfo, TopicRegistry
 from ...runtime.logs import get_logger
 from ..errors import BeingDeleted
-from ..log import LogConfig, LogError, PartitionLog
+from ..log import FolderFault, LogConfig, LogError, PartitionLog, topic_note
 from ..settings import topic_settings
 from ..settings.topic_settings import TopicSettings
 from .catalog import BrokerAddress, TopicEntry
@@ -24,6 +26,7 @@ from .catalog import BrokerAddress, TopicEntry
 log = get_logger(__name__)
 
 CLOSED_AT_ONCE = 16
+REPLACED = "replaced"
 
 Opened = tuple[PartitionLog, TopicSettings]
 Wanted = tuple[Mapping[int, tuple[int, ...]], Mapping[str, str]]
@@ -43,6 +46,7 @@ class ClusterView:
     topics: Mapping[str, TopicEntry]
     brokers: Mapping[int, BrokerAddress]
     opened: Mapping[tuple[str, int], Opened]
+    """The logs of topics that were read again, or that could not be opened before; of the others nothing has changed."""
 
 
 def log_config(settings: TopicSettings) -> LogConfig:
@@ -88,8 +92,13 @@ class OpenLogs:
         self._topics = topics
         self._brokers = brokers
         self._now_ms = now_ms
-        self._open: dict[tuple[str, int], PartitionLog] = {}
+        self._open: dict[str, dict[int, PartitionLog]] = {}
         self._known: dict[str, _Known] = {}
+        self._entries: dict[str, TopicEntry] = {}
+        """Those of `_known`."""
+        self._unopened: set[str] = set()
+        """Known topics of which a log could not be opened, or was opened in a reading that failed."""
+        self._addresses: Mapping[int, BrokerAddress] = {}
         self._retiring: set[str] = set()
         """Topics that are no longer in ZooKeeper and whose old logs are not set aside yet. Until then no log of theirs is opened.
         """
@@ -98,39 +107,52 @@ class OpenLogs:
         """Return the whole cluster, this broker's logs opened and recovered. Raises: CoordinationError, LogError."""
         return self._look(frozenset(), is_start=True)
 
-    def look(self, stale: Collection[str]) -> ClusterView:
-        """Return the whole cluster. Only new topics and those named `stale` are read again; others are as last time.
+    def look(self, stale: Collection[str], *, lists: bool = True) -> ClusterView:
+        """Return the whole cluster. Only new topics and those named `stale` are read again; others are as last time. Without
+        `lists` the lists of topics and brokers are as last time, too.
 
         A log that cannot be opened is left out, with a line in the broker's log. Raises: CoordinationError.
         """
-        return self._look(stale, is_start=False)
+        return self._look(stale, is_start=False, lists=lists)
 
-    def _look(self, stale: Collection[str], *, is_start: bool) -> ClusterView:
-        names = {name for name in self._topics.list() if name not in self._retiring}
-        unread = [name for name in names if name in stale or name not in self._known]
+    def _look(self, stale: Collection[str], *, is_start: bool, lists: bool = True) -> ClusterView:
+        names = (set(self._topics.list()) if lists else self._known.keys() | stale) - self._retiring
+        unread = sorted((names - self._known.keys()) | names.intersection(stale))
         read = self._topics.read_many(unread)
         lost = (self._known.keys() - names) | (set(unread) - read.keys())
+        replaced = {topic for topic, info in read.items() if self._is_replaced(info)}
         if lost and not is_start:
             self._check_cluster()
-        brokers = {
-            broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
-            for broker in self._brokers.list()
-        }
-        for info in read.values():
-            self._know(info)
-        for gone in lost:
-            self._known.pop(gone, None)
-        known = self._known
-        self._retiring |= {topic for topic, _ in self._open} - known.keys()
+        if lists:
+            self._addresses = {
+                broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
+                for broker in self._brokers.list()
+            }
+        for gone in lost | replaced:
+            self._forget(gone)
+            if self._open.get(gone):
+                self._retiring.add(gone)
+        for topic, info in read.items():
+            if topic not in replaced:
+                self._know(info)
         opened: dict[tuple[str, int], Opened] = {}
-        for one in known.values():
+        failed: set[str] = set()
+        self._unopened |= read.keys() & self._known.keys()
+        for topic in self._unopened:
             try:
-                self._open_all(one, opened)
+                self._open_all(self._known[topic], opened)
             except LogError as error:
                 if is_start:
                     raise
-                log.error("log_not_opened", topic=one.entry.name, why=str(error))
-        return ClusterView(topics={name: one.entry for name, one in known.items()}, brokers=brokers, opened=opened)
+                failed.add(topic)
+                log.error("log_not_opened", topic=topic, why=str(error))
+        self._unopened = failed
+        return ClusterView(topics=dict(self._entries), brokers=self._addresses, opened=opened)
+
+    def _is_replaced(self, info: TopicInfo) -> bool:
+        """Return whether the topic was deleted and created again since it was read. Then the old one goes first."""
+        known = self._known.get(info.topic)
+        return known is not None and known.info.topic_id != info.topic_id
 
     def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], ClusterView]:
         """Register topics. Return for each whether it is new, or why it could not be created; and the topics as they are now.
@@ -192,7 +214,7 @@ class OpenLogs:
         """Close topics' logs and rename their folders, so that new topics of these names begin empty. The reason given with each
         becomes part of the folder's name. Return the renamed folders of each topic, or why they stay.
         """
-        going = {key: self._open.pop(key) for key in [key for key in self._open if key[0] in topics]}
+        going = {(topic, index): one for topic in topics for index, one in self._open.pop(topic, {}).items()}
         for (topic, index), error in _closed(going).items():
             log.warning("log_not_closed", topic=topic, partition=index, why=str(error))
         aside: dict[str, list[Path] | Exception] = {topic: [] for topic in topics}
@@ -204,7 +226,7 @@ class OpenLogs:
             except OSError as error:
                 aside[topic] = error
         for topic, outcome in aside.items():
-            self._known.pop(topic, None)
+            self._forget(topic)
             if isinstance(outcome, list):
                 self._retiring.discard(topic)
         return aside
@@ -216,7 +238,7 @@ class OpenLogs:
             log.warning("folder_of_unknown_topic", folder=str(aside), what_to_do="not deleted: remove it, or read it elsewhere")
 
     def _leftovers(self, topic: str, indices: Collection[int]) -> list[Path]:
-        folders = [self._data / f"{topic}-{index}" for index in indices if (topic, index) not in self._open]
+        folders = [self._data / f"{topic}-{index}" for index in indices if index not in self._open.get(topic, {})]
         return [folder for folder in folders if folder.exists()]
 
     def _put_aside(self, folder: Path, why: str) -> Path:
@@ -231,9 +253,19 @@ class OpenLogs:
                 found.append(folder)
         return found
 
+    def expired_folders(self) -> list[Path]:
+        """Return the folders of replaced topics that were set aside longer ago than the broker's default retention."""
+        retention_ms = topic_settings.settings_of({}, self._defaults).retention_ms
+        found = []
+        for folder in self._data.glob(f"*.{REPLACED}.*"):
+            since_ms = folder.name.rpartition(".")[2]
+            if retention_ms >= 0 and since_ms.isdigit() and int(since_ms) + retention_ms < self._now_ms():
+                found.append(folder)
+        return found
+
     def close(self) -> None:
         """Flush and close every log. Raises: LogError, after all are closed."""
-        faults = _closed(self._open)
+        faults = _closed({(topic, index): one for topic, logs in self._open.items() for index, one in logs.items()})
         self._open.clear()
         for error in faults.values():
             raise error
@@ -256,6 +288,7 @@ class OpenLogs:
                 outcomes[topic] = info
                 continue
             known = self._know(info)
+            self._unopened.add(topic)
             of_topic: dict[tuple[str, int], Opened] = {}
             try:
                 self._open_all(known, of_topic)
@@ -264,6 +297,7 @@ class OpenLogs:
                 continue
             entries[topic] = known.entry
             opened |= of_topic
+        self._unopened -= entries.keys()
         return ClusterView(topics=entries, brokers={}, opened=opened)
 
     def _know(self, info: TopicInfo) -> _Known:
@@ -274,25 +308,50 @@ class OpenLogs:
             if known is not None and known.settings == settings:
                 settings = known.settings
             known = self._known[info.topic] = _Known(info=info, entry=entry, settings=settings)
+            self._entries[info.topic] = entry
         return known
+
+    def _forget(self, topic: str) -> None:
+        self._known.pop(topic, None)
+        self._entries.pop(topic, None)
+        self._unopened.discard(topic)
 
     def _open_all(self, known: _Known, opened: dict[tuple[str, int], Opened]) -> None:
         """Put this broker's logs of a topic into `opened`. Raises: LogError; the logs before the failed one stay there."""
         topic, settings = known.entry.name, known.settings
         if topic in self._retiring:
             return
+        logs = self._open.setdefault(topic, {})
         for index, replicas in known.entry.partitions.items():
             if self._broker_id not in replicas[:1]:
                 continue
-            key = (topic, index)
-            partition_log = self._open.get(key)
+            partition_log = logs.get(index)
             if partition_log is None:
-                partition_log = self._open[key] = self._recovered(topic, index, log_config(settings))
-            opened[key] = (partition_log, settings)
+                partition_log = logs[index] = self._recovered(topic, index, known.entry.topic_id, log_config(settings))
+            opened[topic, index] = (partition_log, settings)
 
-    def _recovered(self, topic: str, index: int, config: LogConfig) -> PartitionLog:
+    def _recovered(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
+        """Open a log, in an empty folder if the present one belongs to another topic of this name."""
         folder = self._data / f"{topic}-{index}"
+        try:
+            noted = topic_note.read(folder)
+            if noted is not None and noted != topic_id:
+                aside = self._put_aside(folder, REPLACED)
+                log.warning(
+                    "folder_of_deleted_topic",
+                    folder=str(aside),
+                    topic_id=str(noted),
+                    what_to_do="read it elsewhere, or remove it",
+                )
+        except OSError as error:
+            raise FolderFault(topic=topic, partition=index, path=folder, cause=error) from error
         partition_log = PartitionLog.open(folder, topic=topic, partition=index, config=config, now_ms=self._now_ms())
+        if noted != topic_id:
+            try:
+                topic_note.write(folder, topic_id, is_durable=config.flush_at_open)
+            except OSError as error:
+                partition_log.close()
+                raise FolderFault(topic=topic, partition=index, path=folder, cause=error) from error
         report = partition_log.recovery
         if report.cut_bytes or report.bad_ranges:
             log.warning(

@@ -24,7 +24,7 @@ class Waiter(Protocol):
     """Something that waits for more records (a parked fetch)."""
 
     def shown(self, bytes_more: int) -> None:
-        """So many more bytes may be read now."""
+        """So many more bytes may be read now; 0: the log's start has moved."""
         ...
 
     def gone(self) -> None:
@@ -54,6 +54,7 @@ class Partition:
         "messages_in",
         "settings",
         "topic",
+        "touched",
     )
 
     def __init__(self, topic: str, index: int, log: PartitionLog, settings: TopicSettings, ask_flush: "AskFlush") -> None:
@@ -70,6 +71,8 @@ class Partition:
         """Bytes of record batches appended since this broker opened the log. This and `messages_in` are for metrics only."""
         self.bytes_out = 0
         """Bytes of record batches given to fetches; for metrics only."""
+        self.touched: set[Partition] = set()
+        """The table's: takes the partition when its log has changed."""
         self._ask_flush = ask_flush
         self._waiters: set[Waiter] = set()
         self._flush_waiters: deque[tuple[int, Flushed]] = deque()
@@ -92,6 +95,7 @@ class Partition:
         """
         self.messages_in += record_count
         self.bytes_in += size_bytes
+        self.touched.add(self)
         settings = self.settings
         if self.acks_on_disk:
             self._ask_flush(self, 0)
@@ -157,9 +161,15 @@ class Partition:
     def wait_no_more(self, waiter: Waiter) -> None:
         self._waiters.discard(waiter)
 
+    def start_moved(self) -> None:
+        """The log begins at a later offset now: notify waiters."""
+        for waiter in tuple(self._waiters):
+            waiter.shown(0)
+
     def leave(self) -> None:
         """Mark the partition as no longer kept here; notify everything that waits."""
         self.is_gone = True
+        self.touched.add(self)
         self.flush_failed(_gone(self))
         waiters, self._waiters = self._waiters, set()
         for waiter in waiters:
@@ -205,6 +215,21 @@ class PartitionTable:
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, Partition]] = {}
+        self._touched: set[Partition] = set()
+        self._followers: list[set[Partition]] = []
+
+    def follow(self) -> set[Partition]:
+        """Return a set that gets every partition now, and at each `tell_followers` those that were appended to, came or went.
+        Its owner removes what it has seen to. So what is done for each log costs as much as there are changes.
+        """
+        followed = set(self)
+        self._followers.append(followed)
+        return followed
+
+    def tell_followers(self) -> None:
+        for followed in self._followers:
+            followed |= self._touched
+        self._touched.clear()
 
     def get(self, topic: str, index: int) -> Partition | None:
         """Return the partition, or None when it is not kept here. Hot."""
@@ -219,6 +244,8 @@ class PartitionTable:
 
     def add(self, partition: Partition) -> None:
         self._by_topic.setdefault(partition.topic, {})[partition.index] = partition
+        partition.touched = self._touched
+        self._touched.add(partition)
 
     def remove_topic(self, topic: str) -> list[Partition]:
         """Remove a topic's partitions, notify everything that waits for them, and return them."""

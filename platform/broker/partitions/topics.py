@@ -46,14 +46,18 @@ class Topics:
         ask_flush: AskFlush,
         dispose: Callable[[Callable[[], None]], None],
         check_cluster: Callable[[], None] = lambda: None,
+        when_ready: Callable[[str, Callable[[], None]], None] = lambda topic, ready: ready(),
     ) -> None:
-        """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`."""
+        """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`;
+        `when_ready`: see `OtherBrokers`.
+        """
         self.catalog = Catalog(cluster_id=cluster_id)
         self._broker_id = broker_id
         self._table = table
         self._worker = worker
         self._ask_flush = ask_flush
         self._dispose = dispose
+        self._when_ready = when_ready
         self._jobs = BatchedJobs(worker)
         self._logs = OpenLogs(
             data=data,
@@ -71,6 +75,7 @@ class Topics:
         self._change = Kind(self._carry_out, self._changed, self._not_changed)
         self._stale: set[str] = set()
         """Topics that may have changed since they were read."""
+        self._list_is_stale = False
         self._is_refreshing = False
         self._refresh_again = False
 
@@ -81,6 +86,9 @@ class Topics:
         self._take_in(self._logs.load())
         for folder in self._logs.unknown_folders():
             log.warning("folder_of_unknown_topic", folder=str(folder), kept=True)
+        if expired := self._logs.expired_folders():
+            log.info("replaced_topics_expired", folders=[str(folder) for folder in expired])
+            self._dispose(partial(_erase, expired))
 
     def close(self) -> None:
         """Flush and close every log."""
@@ -89,30 +97,41 @@ class Topics:
     # -- on the loop thread -------------------------------------------------------------------
 
     def refresh(self, topic: str | None = None) -> None:
-        """Read the topics and brokers from ZooKeeper again soon, and this topic's partitions and settings.
+        """Read from ZooKeeper again soon: this topic's partitions and settings; None: the lists of topics and brokers.
 
         All calls during a reading together cause one more reading.
         """
         if topic is not None:
             self._stale.add(topic)
+        else:
+            self._list_is_stale = True
         if self._is_refreshing:
             self._refresh_again = True
             return
+        self._look_again()
+
+    def _look_again(self) -> None:
         stale, self._stale = self._stale, set()
+        lists, self._list_is_stale = self._list_is_stale, False
+
+        def not_read() -> None:
+            self._stale |= stale
+            self._list_is_stale |= lists
 
         def failed(error: Exception) -> None:
             log.warning("cluster_not_read", why=str(error))
-            self._stale |= stale
+            not_read()
             self._refresh_ended()
 
-        self._is_refreshing = self._worker.submit(lambda: self._logs.look(stale), self._refreshed, failed)
+        self._is_refreshing = self._worker.submit(lambda: self._logs.look(stale, lists=lists), self._refreshed, failed)
         if not self._is_refreshing:
-            self._stale |= stale
+            not_read()
 
     def create(
         self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
     ) -> None:
-        """Register the topic and open its logs. `done` gets True, False where the topic existed before, or the error.
+        """Register the topic, open its logs, and wait a bounded time for the other brokers to serve it. `done` gets True, False
+        where the topic existed before, or the error.
 
         `replicas` has the brokers of each partition; without it partitions are assigned round-robin.
         """
@@ -243,8 +262,16 @@ class Topics:
     def _tell(self, topic: str, outcome: bool | Exception) -> None:
         if isinstance(outcome, Exception):
             log.warning("topic_not_created", topic=topic, why=str(outcome))
-        for done in self._creating.pop(topic, []):
-            done(outcome)
+        waiting = self._creating.pop(topic, [])
+
+        def tell() -> None:
+            for done in waiting:
+                done(outcome)
+
+        if outcome is True:
+            self._when_ready(topic, tell)
+        else:
+            tell()
 
     def _refreshed(self, seen: ClusterView) -> None:
         self._take_in(seen)
@@ -254,7 +281,7 @@ class Topics:
         self._is_refreshing = False
         if self._refresh_again:
             self._refresh_again = False
-            self.refresh()
+            self._look_again()
 
     def _take_in(self, seen: ClusterView, *, is_whole: bool = True) -> None:
         """Put a view into the tables. When it is not the whole cluster, topics that it does not name stay."""
@@ -277,7 +304,9 @@ class Topics:
         """Stop serving the topics. Then, when nothing on the loop uses their logs any more, have them closed and set aside."""
         if not topics:
             return
-        left = {name: entry for name, entry in self.catalog.topics.items() if name not in topics}
+        left = dict(self.catalog.topics)
+        for topic in topics:
+            left.pop(topic, None)
         self.catalog = replace(self.catalog, topics=left)
         for topic in topics:
             removed = self._table.remove_topic(topic)

@@ -66,6 +66,7 @@ class BrokerSettings:
     output_max_bytes: int
     unread_answers_max_bytes: int
     parked_partitions_max: int
+    fetch_session_slots: int
     fetch_max_bytes: int
     fetch_max_wait_ms: int
     zookeeper_session_timeout_ms: int

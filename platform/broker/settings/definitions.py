@@ -73,7 +73,14 @@ NUMBERS: Mapping[str, Number] = {
         "parked_partitions_max",
         500_000,
         0,
-        doc="Maximum number of partitions in all waiting fetches together, 0.4 KB each. Further fetches do not wait.",
+        doc="Maximum number of partitions in all waiting fetches together, 0.4 KB each. Further fetches do not wait. The same"
+        " number is the maximum of all fetch sessions together.",
+    ),
+    "max.incremental.fetch.session.cache.slots": _number(
+        "fetch_session_slots",
+        1_000,
+        0,
+        doc="Maximum number of fetch sessions. A client without one names all its partitions in each fetch. 0: none.",
     ),
     "fetch.max.bytes": _number("fetch_max_bytes", 55 * _MIB, 1_024, doc="Upper limit for the max_bytes of a Fetch request."),
     "fetch.max.wait.ms": _number("fetch_max_wait_ms", 300_000, 0, doc="Upper limit for the max_wait_ms of a Fetch request."),
@@ -93,7 +100,11 @@ NUMBERS: Mapping[str, Number] = {
         "retention_check_interval_ms", 60_000, 50, doc="Interval between two searches for segments to delete."
     ),
     "topic.creation.wait.ms": _number(
-        "topic_creation_wait_ms", 2_000, 0, 30_000, doc="How long a Metadata request waits for a topic that it creates."
+        "topic_creation_wait_ms",
+        2_000,
+        0,
+        30_000,
+        doc="How long a Metadata request waits for a topic that it creates, and a new topic for the other brokers.",
     ),
     "shutdown.timeout.ms": _number(
         "shutdown_timeout_ms",

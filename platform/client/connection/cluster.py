@@ -5,7 +5,8 @@ No background thread requests it. If no broker answers, a call fails at once: th
 """
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
 
 from ...runtime.clock import Clock, SystemClock
 from ...wire.errors import ErrorCode
@@ -23,8 +24,13 @@ from ..security.chosen import ClientConfig, security_for
 from . import control_plane
 from .connection import Connection
 
+T = TypeVar("T")
+
 METADATA_MAX_AGE_MS = 300_000
 """Metadata older than this is requested again, so that new partitions are found."""
+
+MOST_LISTINGS = 4
+"""Selections of topics whose last listing is remembered."""
 
 
 def parse_bootstrap(bootstrap: str) -> list[tuple[str, int]]:
@@ -70,12 +76,34 @@ class Cluster:
         self._controller_id = -1
         self._topics: dict[str, tuple[dict[int, int], int]] = {}
         """Topic → (partition → leader's id, when it was learned)."""
+        self._listings: dict[tuple[str, ...] | None, tuple[control_plane.Listing, int]] = {}
+        """The last one of each selection of topics, and when it was learned."""
+        self._has_forgotten = False
+        """Since all topics were learned."""
         self._closed = False
+
+    def listing(self, topics: tuple[str, ...] | None = None, *, lane: str = "control") -> control_plane.Listing:
+        """Return these topics (None: all) with their partitions and ids; those that do not exist are left out. Asks the cluster.
+
+        While nothing changes there, the same object is returned, and the answer is not decoded again: asking often costs little.
+        """
+        with self._lock:
+            before, learned_ms = self._listings.get(topics, (None, 0))
+        found = self._from_any(lane, lambda connection: control_plane.ask_listing(connection, topics, before))
+        now_ms = self._clock.monotonic_ms()
+        # Unchanged answers are learned again before they are too old, or to bring back what was forgotten.
+        if found is not before or self._has_forgotten or now_ms - learned_ms > METADATA_MAX_AGE_MS // 4:
+            self._has_forgotten = False
+            self._learn(found.facts, None if topics is None else list(topics))
+            with self._lock:
+                if len(self._listings) >= MOST_LISTINGS:
+                    self._listings.clear()
+                self._listings[topics] = (found, now_ms)
+        return found
 
     def topics(self) -> list[str]:
         """Return the names of all topics, sorted. Asks the cluster."""
-        facts = self._ask(None, may_create=False)
-        return sorted(name for name, topic in facts.topics.items() if not topic.error_code)
+        return sorted(name for name, topic in self.listing().facts.topics.items() if not topic.error_code)
 
     def topic_ids(self, topics: Sequence[str] | None = None) -> dict[str, str]:
         """Return the id of each of these topics (None: of all): another one under the same name is another topic.
@@ -146,10 +174,19 @@ class Cluster:
             asked = list(self._topics) if topics is None else list(topics)
         self._ask(asked, may_create=may_create)
 
+    def learn(self, topics: Iterable[str]) -> None:
+        """Request, at once, the metadata of those topics of which it is missing or too old. Raises `BrokerUnreachable`."""
+        oldest_ms = self._clock.monotonic_ms() - METADATA_MAX_AGE_MS
+        with self._lock:
+            missing = [topic for topic in topics if topic not in self._topics or self._topics[topic][1] <= oldest_ms]
+        if missing:
+            self._ask(missing, may_create=False)
+
     def forget(self, topic: str) -> None:
         """Drop the topic's metadata, because a broker has contradicted it."""
         with self._lock:
             self._topics.pop(topic, None)
+            self._has_forgotten = True
 
     def close(self) -> None:
         """Close every connection, from any thread; requests in flight fail."""
@@ -196,18 +233,22 @@ class Cluster:
 
     def _ask(self, topics: list[str] | None, *, may_create: bool) -> control_plane.ClusterFacts:
         """Request metadata from one broker after another until one answers, and store the answer."""
+        facts = self._from_any(
+            "control", lambda connection: control_plane.ask_metadata(connection, topics, may_create=may_create)
+        )
+        self._learn(facts, topics)
+        return facts
+
+    def _from_any(self, lane: str, ask: Callable[[Connection], T]) -> T:
+        """Return the answer of the first broker that answers."""
         with self._lock:
             addresses = list(dict.fromkeys([*self._brokers.values(), *self._seeds]))
         failed: ClientError | None = None
         for host, port in addresses:
-            connection = self._connection(host, port, "control")
             try:
-                facts = control_plane.ask_metadata(connection, topics, may_create=may_create)
+                return ask(self._connection(host, port, lane))
             except (BrokerUnreachable, BadAnswer) as error:
                 failed = error
-                continue
-            self._learn(facts, topics)
-            return facts
         assert failed is not None
         raise failed
 

@@ -63,10 +63,51 @@ class ClusterFacts:
     topics: Mapping[str, TopicFacts]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing:
+    """Topics of a cluster at one moment. As long as nothing changes, a cluster's listing is the same object."""
+
+    facts: ClusterFacts
+    partitions: Mapping[str, tuple[int, ...]]
+    """Topic → its partitions, sorted. Topics with an error or without partitions are left out."""
+    ids: Mapping[str, str]
+    """Topic → its id, as 32 hexadecimal digits; empty for a cluster without ids (Kafka before 2.8)."""
+    answered: tuple[int, bytes]
+    """Version and bytes of the answer."""
+
+
+def ask_listing(connection: Connection, topics: Sequence[str] | None, before: Listing | None = None) -> Listing:
+    """Return these topics (None: all). If the broker's answer is the same as that of `before`, return `before` undecoded."""
+    version = connection.version(METADATA[0], METADATA[1], WITH_TOPIC_IDS[1])
+    if METADATA[1] < version < WITH_TOPIC_IDS[0]:
+        version = METADATA[1]
+    named = None if topics is None else [{"name": topic} for topic in topics]
+    message = _with_ids(topics) if version >= WITH_TOPIC_IDS[0] else {"topics": named, "allow_auto_topic_creation": False}
+    body = bytes(connection.request(METADATA[0], version, control.encode_request(METADATA[0], version, message)))
+    if before is not None and before.answered == (version, body):
+        return before
+    try:
+        answer = control.decode_response(METADATA[0], version, body)
+    except WireError as error:
+        raise BadAnswer(connection.address, f"API {METADATA[0]}", str(error)) from error
+    facts = _cluster_facts(answer)
+    return Listing(
+        facts=facts,
+        partitions={
+            name: tuple(sorted(topic.leaders)) for name, topic in facts.topics.items() if not topic.error_code and topic.leaders
+        },
+        ids=_ids(answer) if version >= WITH_TOPIC_IDS[0] else {},
+        answered=(version, body),
+    )
+
+
 def ask_metadata(connection: Connection, topics: Iterable[str] | None, *, may_create: bool) -> ClusterFacts:
     """Return the broker's metadata of the cluster and of these topics (None: of all topics)."""
     named = None if topics is None else [{"name": topic} for topic in topics]
-    answer = ask(connection, METADATA, {"topics": named, "allow_auto_topic_creation": may_create})
+    return _cluster_facts(ask(connection, METADATA, {"topics": named, "allow_auto_topic_creation": may_create}))
+
+
+def _cluster_facts(answer: Any) -> ClusterFacts:
     return ClusterFacts(
         brokers={broker.node_id: (broker.host, broker.port) for broker in answer.brokers},
         controller_id=answer.controller_id,
@@ -86,13 +127,19 @@ def ask_topic_ids(connection: Connection, topics: Sequence[str] | None = None) -
     Raises `UnsupportedApi` for a broker without ids (Kafka before 2.8).
     """
     version = connection.version(METADATA[0], *WITH_TOPIC_IDS)
-    wanted = {
+    return _ids(ask(connection, (METADATA[0], version), _with_ids(topics)))
+
+
+def _with_ids(topics: Sequence[str] | None) -> dict[str, Any]:
+    return {
         "topics": None if topics is None else [{"topic_id": UUID(int=0), "name": topic} for topic in topics],
         "allow_auto_topic_creation": False,
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    answer = ask(connection, (METADATA[0], version), wanted)
+
+
+def _ids(answer: Any) -> dict[str, str]:
     return {topic.name: topic.topic_id.hex for topic in answer.topics if not topic.error_code and topic.topic_id is not None}
 
 

@@ -6,6 +6,7 @@ nothing in the audit.
 """
 
 import threading
+from collections.abc import Iterable
 
 from ..connection.cluster import Cluster
 from ..fetch.fetched import TopicPartition
@@ -38,6 +39,19 @@ class GroupPositions:
         if known is not None:
             return known
         return group_requests.fetch_offsets(self._cluster.coordinator(group, lane=LANE), group, [name]).get(name)
+
+    def read_many(self, tier: str, names: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        """Return the same of each (topic, partition) that has a position, in one request. Raises ClientError."""
+        group = self._name(tier)
+        wanted = [TopicPartition(*name) for name in names]
+        with self._lock:
+            found: dict[tuple[str, int], int] = {
+                name: self._known[group, name] for name in wanted if (group, name) in self._known
+            }
+        if left := [name for name in wanted if name not in found]:
+            committed = group_requests.fetch_offsets(self._cluster.coordinator(group, lane=LANE), group, left)
+            found.update((name, offset) for name, offset in committed.items())
+        return found
 
     def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
         """Move the position to `offset`. A higher position stays, unless this is the sole writer, or another process moves it at

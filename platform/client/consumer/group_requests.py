@@ -134,12 +134,14 @@ def commit_offsets(
             _check(one.error_code, f"OffsetCommit of {group!r} for {topic.name}-{one.partition_index}", coordinator)
 
 
-def fetch_offsets(coordinator: Connection, group: str, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-    """Return the group's committed offsets of those of the partitions that have one. Raises the first refusal."""
-    by_topic: dict[str, list[int]] = {}
-    for name in partitions:
-        by_topic.setdefault(name.topic, []).append(name.partition)
-    topics = [{"name": topic, "partition_indexes": indexes} for topic, indexes in by_topic.items()]
+def fetch_offsets(coordinator: Connection, group: str, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, int]:
+    """Return the group's committed offsets of those of the partitions that have one (None: of all). Raises the first refusal."""
+    topics: list[dict[str, Any]] | None = None
+    if partitions is not None:
+        by_topic: dict[str, list[int]] = {}
+        for name in partitions:
+            by_topic.setdefault(name.topic, []).append(name.partition)
+        topics = [{"name": topic, "partition_indexes": indexes} for topic, indexes in by_topic.items()]
     answer = _ask(coordinator, OFFSET_FETCH, {"group_id": group, "topics": topics})
     _check(answer.error_code, f"OffsetFetch of {group!r}", coordinator)
     found: dict[TopicPartition, int] = {}

@@ -65,6 +65,7 @@ class StreamConsumer(ABC):
             max_bytes=answer_bytes,
             partition_max_bytes=min(1 << 20, answer_bytes),
             hides_aborted=True,
+            leaves_out_idle=True,
         )
         self._lifecycle = Lifecycle()
         self._handing_out = threading.Lock()  # held by the thread that polls

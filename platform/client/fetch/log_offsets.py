@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from ..connection import control_plane
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
-from ..errors import BadAnswer, ClientError, broker_error
+from ..errors import BadAnswer, BrokerUnreachable, ClientError, UnknownTopic, broker_error
 from .fetched import TopicPartition
 
 EARLIEST = -2
@@ -19,8 +19,20 @@ def log_offsets(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[
 
     If no record is that young, the offset is the log's end. Raises the first failure; it is retriable when a leader moves.
     """
+    found: dict[TopicPartition, int] = {}
+    for name, offset in log_offsets_or_errors(cluster, wanted).items():
+        if isinstance(offset, ClientError):
+            raise offset
+        found[name] = offset
+    return found
+
+
+def log_offsets_or_errors(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ClientError]:
+    """Return the same, and for a partition that cannot be asked now the reason. Raises `BrokerUnreachable` if no broker says who
+    leads.
+    """
     found = _asked(cluster, wanted)
-    beyond = {partition: LATEST for partition, offset in found.items() if offset < 0}
+    beyond = {name: LATEST for name, offset in found.items() if not isinstance(offset, ClientError) and offset < 0}
     if beyond:
         found.update(_asked(cluster, beyond))
     return found
@@ -31,26 +43,41 @@ def log_range(cluster: Cluster, partition: TopicPartition) -> tuple[int, int]:
     return log_offsets(cluster, {partition: EARLIEST})[partition], log_offsets(cluster, {partition: LATEST})[partition]
 
 
-def _asked(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+def _asked(cluster: Cluster, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | ClientError]:
+    found: dict[TopicPartition, int | ClientError] = {}
     by_leader: dict[Connection, dict[tuple[str, int], int]] = {}
+    away: dict[str, ClientError] = {}
+    """Topics that the cluster does not have: each is asked about once."""
     for partition, timestamp in wanted.items():
-        by_leader.setdefault(cluster.leader(*partition), {})[partition] = timestamp
-    found: dict[TopicPartition, int] = {}
+        if partition.topic in away:
+            found[partition] = away[partition.topic]
+            continue
+        try:
+            by_leader.setdefault(cluster.leader(*partition), {})[partition] = timestamp
+        except BrokerUnreachable:
+            raise
+        except UnknownTopic as error:
+            found[partition] = away[partition.topic] = error
+        except ClientError as error:
+            found[partition] = error
     for leader, asked in by_leader.items():
         try:
             answers = control_plane.ask_offsets(leader, asked)
-        except ClientError:
-            for topic, _ in asked:
+        except ClientError as error:
+            for topic, partition_index in asked:
                 cluster.forget(topic)
-            raise
+                found[TopicPartition(topic, partition_index)] = error
+            continue
         for name in asked:
             partition = TopicPartition(*name)
             what = f"ListOffsets of {partition.topic}-{partition.partition} from {leader.address}"
             if name not in answers:
-                raise BadAnswer(leader.address, "ListOffsets", f"it leaves out {what}")
+                found[partition] = BadAnswer(leader.address, "ListOffsets", f"it leaves out {what}")
+                continue
             code, offset = answers[name]
             if code:
                 cluster.forget(partition.topic)
-                raise broker_error(what, code)
-            found[partition] = offset
+                found[partition] = broker_error(what, code)
+            else:
+                found[partition] = offset
     return found

@@ -197,6 +197,7 @@ class Connector:
             max_bytes=answer_bytes,
             partition_max_bytes=min(1 << 20, answer_bytes),
             hides_aborted=True,
+            leaves_out_idle=True,
         )
         return FetchLoop(state, fetcher, starts=self._starts, name=f"{self.consumer_id}-{number}")
 

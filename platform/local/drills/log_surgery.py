@@ -45,10 +45,19 @@ def remove_segment(path: Path) -> None:
     _sync(path.parent)
 
 
+def cut_tail(batch: StoredBatch) -> None:
+    """Let the log end before the batch, as after a power cut that took what was not flushed. Later segments go."""
+    head, _ = _parts(batch, batch.position)
+    for path in sorted(batch.path.parent.glob("*.log")):
+        if path.stem > batch.path.stem:
+            remove_segment(path)
+    _replace(batch.path, head)
+
+
 def append_again(batch: StoredBatch, stored: Iterable[StoredBatch]) -> int:
     """Append a copy of the batch at the end of its partition, as a broker stores it; return the offset of its first record.
 
-    `stored` are the partition's batches as they are now.
+    `stored` are the partition's batches as they are now, or those of another topic's partition with the same number.
     """
     last = max((one for one in stored if one.partition == batch.partition), key=lambda one: one.next_offset)
     copy = bytearray(batch.path.read_bytes()[batch.position : batch.position + batch.size_bytes])

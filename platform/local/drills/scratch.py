@@ -17,6 +17,8 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 
 from ...audit.model.windows import WINDOW_MS
+from ...audit.service.settings import AuditSettings
+from ...audit.service.settings import load as load_settings
 from ...client.admin import create_topic
 from ...client.connection.cluster import Cluster
 from ...client.errors import UnknownTopic
@@ -26,6 +28,7 @@ from ...runtime.layout import SCRATCH_PREFIX, Layout
 from ...runtime.status import read_status
 from ...sdk import ACCESS_LOG_SCHEMA, EventLogger
 from .. import audit_queries, commands, control
+from ..supervisor import process_table
 from .drill import DrillError, DrillResult, Progress
 from .expected import Windows
 
@@ -50,17 +53,19 @@ class Scratch:
         self.windows = tuple(hour_ms + number * WINDOW_MS for number in range(1, WINDOW_COUNT + 1))
         """The windows of its events: of an hour that is over, so that only the verdict keeps it from being published."""
 
-    def make(self) -> None:
+    def make(self) -> bool:
+        """Return whether the topic is new."""
         cluster = Cluster(self.layout.live_bootstrap, client_id="headrace-drill")
         try:
-            create_topic(cluster, self.topic, 1)
+            return create_topic(cluster, self.topic, 1)
         finally:
             cluster.close()
 
-    def log_events(self) -> int:
+    def log_events(self, *, refused: int = 0) -> int:
         """Log the same number of events in each window, every one a batch of its own; return how many. Seals.
 
-        Raises the SDK's errors. Event n has the path `/drill/n` in six digits.
+        `refused`: so many more in the middle window that are no events of the schema, and go to quarantine. Raises the SDK's
+        errors. Event n has the path `/drill/n` in six digits.
         """
         with EventLogger(
             self.topic,
@@ -75,6 +80,8 @@ class Scratch:
                 event = {"client_ip": "127.0.0.1", "method": "GET", "path": path_of(number), "status": 200}
                 logger.log(event, event_time_ms=self.windows[number // EVENTS_A_WINDOW] + number)
                 logger.flush()
+            for _ in range(refused):
+                logger.log({"client_ip": 7}, event_time_ms=self.windows[1])
         return WINDOW_COUNT * EVENTS_A_WINDOW
 
     def await_mirrored(self) -> Windows:
@@ -104,6 +111,11 @@ class Scratch:
             words = ["--step", step] if step is not None else []
             commands.output_of(self.layout, "load", self.topic, *words, "--wait", "1")
 
+    def count_live(self) -> int:
+        """Return how many records of the middle window the audit counts on live."""
+        found = audit_queries.windows(self.layout, self.topic).get(self.windows[1], {})
+        return int(found.get("tiers", {}).get("live") or 0)
+
     def row_count(self) -> int:
         """Return how many rows of the topic readers see. Raises CommandFailed."""
         answer = commands.output_of(self.layout, "query", f'SELECT count(*) AS n FROM "{self.topic}"', "--json")
@@ -113,8 +125,8 @@ class Scratch:
         """Delete the topic on both clusters, its schema and its table; return what could not be removed."""
         left: list[str] = []
         steps = {
-            "the live topic": lambda: self._delete_topic(self.layout.live_bootstrap),
-            "the quarantine topic": lambda: self._delete_topic(self.layout.live_bootstrap, ".quarantine"),
+            "the live topic": self.delete_live,
+            "the quarantine topic": self.delete_quarantine,
             "the offline topic": self._delete_copy,
             "the schema": self._delete_schema,
             "the warehouse's table": self._drop_table,
@@ -125,6 +137,16 @@ class Scratch:
             except (HeadraceError, OSError) as error:
                 left.append(f"{what} of {self.topic}: {error}")
         return left
+
+    def delete_live(self) -> None:
+        self._delete_topic(self.layout.live_bootstrap)
+
+    def delete_quarantine(self) -> None:
+        self._delete_topic(self.layout.live_bootstrap, ".quarantine")
+
+    def delete_offline(self) -> None:
+        """Delete the copy as it is now; the mirror may make it anew at once."""
+        self._delete_topic(self.layout.offline_bootstrap)
 
     def _delete_topic(self, bootstrap: str, suffix: str = "") -> None:
         cluster = Cluster(bootstrap, client_id="headrace-drill")
@@ -139,7 +161,7 @@ class Scratch:
         deadline = time.monotonic() + MIRROR_LETS_GO_MS / 1000
         while self._is_being_mirrored() and time.monotonic() < deadline:
             time.sleep(0.2)
-        self._delete_topic(self.layout.offline_bootstrap)
+        self.delete_offline()
 
     def _is_being_mirrored(self) -> bool:
         status = read_status(self.layout.run / "mirror.json") or {}
@@ -155,10 +177,13 @@ class Scratch:
                     if error.code != 404:
                         raise
 
+    def catalog(self) -> SqlCatalog:
+        """Return the warehouse's catalog as another engine opens it; close it."""
+        return SqlCatalog(NAMESPACE, uri=f"sqlite:///{quote(str(self.layout.warehouse / 'catalog.db'))}?timeout=30")
+
     def _drop_table(self) -> None:
-        catalog_file = self.layout.warehouse / "catalog.db"
-        if catalog_file.exists():
-            catalog = SqlCatalog(NAMESPACE, uri=f"sqlite:///{quote(str(catalog_file))}?timeout=30")
+        if (self.layout.warehouse / "catalog.db").exists():
+            catalog = self.catalog()
             with suppress(NoSuchTableError):
                 catalog.drop_table((NAMESPACE, self.topic))
             with suppress(NoSuchTableError):
@@ -185,6 +210,14 @@ def on_scratch_topic(layout: Layout, drill: str, body: Callable[[Scratch, DrillR
             progress(f"not removed: {fault}")
     result.claim("nothing of the topic is left", not left, "; ".join(left))
     return result
+
+
+def deadline_ms(layout: Layout, tier: str) -> int:
+    """Return how long a tier may be silent, by the settings with which this platform's audit service runs."""
+    command = next((spec.command for spec in process_table.load(layout) if spec.name == "audit"), ())
+    where = command.index("--settings") + 1 if "--settings" in command else None
+    settings = AuditSettings() if where is None else load_settings(layout.home.joinpath(command[where]))
+    return settings.deadline_ms.get(tier, settings.default_deadline_ms)
 
 
 def path_of(number: int) -> str:

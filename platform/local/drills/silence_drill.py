@@ -1,5 +1,7 @@
-"""The drill `silence`: an application logs events and is held back before it seals them. Checks that its window is UNKNOWN within
-the deadline, names it, and stays unpublished; and that its seal makes the window COMPLETE.
+"""The drills `silence` and `memory`: an application logs events, and is held back, or killed, with one of them in memory.
+
+Both check that its window is UNKNOWN within the deadline, and names it. Held back, its window stays unpublished, and its seal
+makes it COMPLETE. Killed, an operator's word makes it ACCEPTED, never COMPLETE.
 """
 
 import os
@@ -8,16 +10,15 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from ...audit.model.tiers import PRODUCER
-from ...audit.service.settings import AuditSettings
-from ...audit.service.settings import load as load_settings
 from ...runtime.layout import Layout
 from .. import commands
-from ..supervisor import process_table
 from .drill import TOLD_MS, DrillError, DrillResult, Progress
 from .expected import Windows
-from .scratch import Scratch, on_scratch_topic
+from .scratch import Scratch, deadline_ms, on_scratch_topic
 
 EVENTS = 50
 LOGGED_S = 60
@@ -26,25 +27,19 @@ GRACE_MS = 10_000
 """How much later than the deadline the audit may tell it."""
 
 
-def run(layout: Layout, *, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the silent producer was told in time, and its seal accepted. The topic is removed in any case.
+def run(layout: Layout, drill: str, *, progress: Progress = lambda line: None) -> DrillResult:
+    """Return whether the silent producer was told in time, and what ends its silence accepted. `drill`: silence or memory.
 
-    Raises DrillError, CommandFailed.
+    Raises DrillError, CommandFailed. The topic is removed in any case.
     """
-    return on_scratch_topic(layout, "silence", lambda scratch, result: _run(layout, scratch, result, progress), progress)
+    body = _held_back if drill == "silence" else _killed
+    return on_scratch_topic(layout, drill, lambda scratch, result: body(layout, scratch, result, progress), progress)
 
 
-def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress) -> None:
+def _held_back(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress) -> None:
     window = scratch.windows[1]
-    command = [sys.executable, "-m", "headrace.local.drills.silent_producer", scratch.topic, str(EVENTS), str(window + 1)]
-    scratch.make()
-    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=commands.environment(layout), text=True)
-    try:
-        with result.step(f"an application logs {EVENTS} events to {scratch.topic}", progress):
-            instance = _await_logged(child)
-        name = f"{PRODUCER}:{instance}"
+    with _application(layout, scratch, result, progress) as (child, name):
         os.kill(child.pid, signal.SIGSTOP)
-        result.facts |= {"instance": instance, "window_start_ms": window, "events": EVENTS}
         _claim_silence(layout, scratch, result, window, name, progress)
         with result.step("loading what is there", progress):
             scratch.load()
@@ -55,13 +50,6 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progre
             child.communicate("seal\n", timeout=SEALED_S)
         if child.returncode != 0:
             raise DrillError(f"the held-back application ended with {child.returncode}: its output is above")
-    except subprocess.TimeoutExpired as error:
-        raise DrillError(f"the held-back application did not seal within {SEALED_S} s after it went on") from error
-    finally:
-        if child.poll() is None:
-            os.kill(child.pid, signal.SIGCONT)
-            child.kill()
-            child.wait()
     with result.step("loading the event that it held", progress):
         scratch.load()
     with result.step("waiting until the window is COMPLETE", progress):
@@ -73,26 +61,59 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progre
     result.claim("and its rows are published", shown == EVENTS, f"{shown} rows are")
 
 
+def _killed(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress) -> None:
+    window = scratch.windows[1]
+    with _application(layout, scratch, result, progress) as (child, name):
+        child.kill()
+        child.wait()
+    _claim_silence(layout, scratch, result, window, name, progress)
+    stored = scratch.count_live()
+    result.claim("the event that it had in memory is lost", stored == EVENTS - 1, f"{stored} of {EVENTS} are stored")
+    with result.step("saying that it will not come back", progress):
+        instance = name.removeprefix(f"{PRODUCER}:")
+        words = ("--reason", "killed by a drill", "--by", "headrace audit drill", "--silent-for", "1")
+        commands.output_of(layout, "audit", "retire-producer", instance, *words)
+    with result.step("waiting until the window is ACCEPTED", progress):
+        accepted, found = scratch.wait_until(lambda found: _verdict(found, window) == "ACCEPTED", TOLD_MS)
+    result.facts["verdict_after"] = _verdict(found, window)
+    result.claim(f"with that word the window is ACCEPTED within {TOLD_MS // 1000} s", accepted, f"{found.get(window)}")
+
+
+@contextmanager
+def _application(
+    layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress
+) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """Yield an application that has logged to the middle window and has the last event in memory, and the audit's name for it."""
+    window = scratch.windows[1]
+    command = [sys.executable, "-m", "headrace.local.drills.silent_producer", scratch.topic, str(EVENTS), str(window + 1)]
+    scratch.make()
+    child = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=commands.environment(layout), text=True)
+    try:
+        with result.step(f"an application logs {EVENTS} events to {scratch.topic}", progress):
+            instance = _await_logged(child)
+        result.facts |= {"instance": instance, "window_start_ms": window, "events": EVENTS}
+        yield child, f"{PRODUCER}:{instance}"
+    except subprocess.TimeoutExpired as error:
+        raise DrillError(f"the held-back application did not seal within {SEALED_S} s after it went on") from error
+    finally:
+        if child.poll() is None:
+            os.kill(child.pid, signal.SIGCONT)
+            child.kill()
+            child.wait()
+
+
 def _claim_silence(layout: Layout, scratch: Scratch, result: DrillResult, window: int, name: str, progress: Progress) -> None:
-    due_ms = _deadline_ms(layout) + GRACE_MS
+    due_ms = deadline_ms(layout, PRODUCER) + GRACE_MS
 
     def is_told(found: Windows) -> bool:
         return _verdict(found, window) == "UNKNOWN" and name in found[window]["silent"]
 
     began = time.monotonic()
-    with result.step("it is held back; waiting until the audit tells it", progress):
+    with result.step("waiting until the audit tells it", progress):
         told, found = scratch.wait_until(is_told, due_ms)
     result.facts["told_after_s"] = round(time.monotonic() - began, 1) if told else None
     result.facts["verdict_while_silent"] = _verdict(found, window)
     result.claim(f"the window is UNKNOWN and names {name} within {due_ms // 1000} s", told, f"{found.get(window)}")
-
-
-def _deadline_ms(layout: Layout) -> int:
-    """Return how long a producer may be silent, by the settings with which this platform's audit service runs."""
-    command = next((spec.command for spec in process_table.load(layout) if spec.name == "audit"), ())
-    where = command.index("--settings") + 1 if "--settings" in command else None
-    settings = AuditSettings() if where is None else load_settings(layout.home.joinpath(command[where]))
-    return settings.deadline_ms.get(PRODUCER, settings.default_deadline_ms)
 
 
 def _verdict(found: Windows, window: int) -> str | None:

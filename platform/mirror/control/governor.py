@@ -37,9 +37,12 @@ class Governor:
         """Partitions that wait for their bytes, at the last look."""
         self._buckets: dict[str, _Bucket] = {}
 
-    def admitted(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> dict[TopicPartition, int]:
+    def admitted(self, wanted: Mapping[TopicPartition, int], now_ms: int) -> Mapping[TopicPartition, int]:
         """Return those of the partitions (with their offsets) that may be fetched now."""
         orders = self.orders
+        if not orders.paused and not orders.bytes_per_s and not self._buckets:
+            self.waiting = frozenset()
+            return wanted
         for name, rate in orders.bytes_per_s.items():
             bucket = self._buckets.get(name)
             if bucket is None or bucket.bytes_per_s != rate:
@@ -55,6 +58,8 @@ class Governor:
 
     def fetch_bytes(self, names: Iterable[TopicPartition], most: int) -> int:
         """Return how many bytes one fetch of these partitions may bring."""
+        if not self._buckets:
+            return most
         rates = [one.bytes_per_s for key in {ALL, *(name.topic for name in names)} if (one := self._buckets.get(key)) is not None]
         return min([most, *(max(LEAST_FETCH_BYTES, rate // FETCHES_PER_S) for rate in rates)])
 
@@ -64,6 +69,11 @@ class Governor:
             for key in (ALL, name.topic):
                 if (bucket := self._buckets.get(key)) is not None:
                     bucket.balance -= size_bytes
+
+    @property
+    def holds(self) -> bool:
+        """Return whether anything is paused, or waits for its bytes."""
+        return bool(self.orders.paused or self.waiting)
 
     def held(self, names: Iterable[TopicPartition]) -> dict[TopicPartition, str]:
         """Return those of the partitions that are not copied now because an operator wishes so, with the words for it."""

@@ -1,4 +1,4 @@
-"""One fetch of all partitions that are due: how much it asks for, who comes first, what it brought.
+"""One fetch of all partitions that are due: how much it asks for, what it brought.
 
 A fetch is asked for and received later, so that the source works meanwhile. Decides nothing about offsets.
 """
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ...client.connection.cluster import Cluster
 from ...client.fetch.fetched import FetchedPartition, TopicPartition
 from ...client.fetch.fetcher import Fetcher, PendingFetch
+from ...client.fetch.wanted import Wanted
 from ...runtime.clock import Clock
 from ..control.governor import Governor
 from . import fetch_size
@@ -30,30 +31,35 @@ class Limits:
 class SourceFetch:
     """Used by the forwarder's thread; any thread may `close` it."""
 
-    def __init__(self, source: Cluster, limits: Limits, governor: Governor, clock: Clock) -> None:
-        self.fetcher = Fetcher(source)
-        self.wanted: Mapping[TopicPartition, int] = {}
-        """Of the last fetch: partition → offset."""
+    def __init__(
+        self, source: Cluster, governor: Governor, clock: Clock, limits: Limits | None = None, *, is_read_committed: bool = False
+    ) -> None:
+        limits = limits or Limits()
+        self.fetcher = Fetcher(source, is_read_committed=is_read_committed, leaves_out_idle=True)
+        self.names: Mapping[TopicPartition, int] = {}
+        """The partitions of the last fetch, for any thread that asks whether one is among them."""
         self._size = FetchSize(limits.least_partition_bytes, limits.most_partition_bytes, limits.fetch_bytes)
         self._governor = governor
         self._clock = clock
         self._pending: PendingFetch | None = None
-        self._fetches = 0
-        self._served: dict[TopicPartition, int] = {}
-        """The number of the last fetch that brought something of a partition."""
 
-    def ask(self, due: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
-        """Ask for those of the partitions that the governor admits. Raises ClientError."""
-        self.wanted, self._pending = {}, None
-        wanted = self._governor.admitted(due, self._clock.monotonic_ms())
+    @property
+    def is_asked(self) -> bool:
+        """Return whether a fetch is on its way; `receive` returns what it brings."""
+        return self._pending is not None
+
+    def ask(self, due: Wanted, max_wait_ms: int) -> None:
+        """Ask for those of the partitions that the governor admits. Costs as much as has changed, unless something is paused or
+        throttled. Raises ClientError.
+        """
+        self._pending = None
+        wanted = self.names = self._governor.admitted(due.offsets, self._clock.monotonic_ms())
         if not wanted:
             return
-        # Those that were not served for longest first: where all have something, not all fit into one fetch.
-        self.wanted = dict(sorted(wanted.items(), key=lambda one: self._served.get(one[0], 0)))
         self.fetcher.max_bytes = self._governor.fetch_bytes(wanted, self._size.bytes_of_all)
         self.fetcher.partition_max_bytes = min(self.fetcher.max_bytes, self._size.bytes)
         self.fetcher.max_wait_ms = max_wait_ms
-        self._pending = self.fetcher.begin(self.wanted)
+        self._pending = self.fetcher.begin(due if wanted is due.offsets else wanted)
 
     def receive(self) -> list[FetchedPartition]:
         """Wait for what was asked for, and return it. Raises as `Fetcher.fetch`."""
@@ -62,16 +68,14 @@ class SourceFetch:
             return []
         began_ms = self._clock.monotonic_ms()
         fetched = self.fetcher.finish(pending)
-        sizes = {TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches) for one in fetched}
+        sizes = {
+            TopicPartition(one.topic, one.partition): sum(header.size_bytes for header, _ in one.batches)
+            for one in fetched
+            if one.batches
+        }
         self._governor.fetched(sizes)
         self._size.fetched(max(sizes.values(), default=0), sum(sizes.values()), self._clock.monotonic_ms() - began_ms)
-        self._fetches += 1
-        self._served |= {name: self._fetches for name, size_bytes in sizes.items() if size_bytes}
         return fetched
-
-    def forget(self, name: TopicPartition) -> None:
-        """The partition is gone."""
-        self._served.pop(name, None)
 
     def close(self) -> None:
         """Close the connections, from any thread: a waiting fetch fails."""

@@ -1,14 +1,15 @@
 """The topics of a restamped copy: made with settings under which a copy stays a copy; those of Apache Kafka are checked."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 
-from ...client.admin import create_topic
+from ...client.admin import await_leaders, create_topic, create_topics
 from ...client.connection.cluster import Cluster
-from ...client.errors import UnknownTopic
-from ...client.topic_admin import add_partitions, topic_settings
+from ...client.errors import ClientError, UnknownTopic
+from ...client.topic_admin import TopicSettingInForce, add_partitions, settings_of_topics
+from ...errors import HeadraceError
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
-from ..destination import MIRROR_CONFIG
+from ..destination import MIRROR_CONFIG, TOPICS_LANE
 from ..engine import Engine
 from ..errors import UnfitTopic
 from ..topics.naming import Naming
@@ -41,10 +42,7 @@ _NEEDED = {
 
 
 class DestinationTopics:
-    """Makes and checks topics; used by the forwarder's thread alone. Serves where the mirror expects a `Destination`, too."""
-
-    is_busy = False
-    """No append outlives a turn here."""
+    """Makes and checks topics. The discovery's thread calls `prepare`, the forwarder's thread the rest."""
 
     def __init__(
         self,
@@ -70,62 +68,90 @@ class DestinationTopics:
         self._checked_ms: dict[str, int] = {}
         self._source_settings: dict[str, Mapping[str, str]] = {}
 
-    def prepare(self, topic: str, partition_count: int) -> None:
-        """Ensure that the copy of the source's topic exists, has at least this many partitions, and settings that fit a copy.
+    def prepare(self, wanted: Mapping[str, int], present: Mapping[str, Collection[int]]) -> Mapping[str, HeadraceError | None]:
+        """Ensure that these copies exist, have so many partitions at least, and fit settings; return for each None, or why not.
 
-        Raises HeadraceError.
+        `wanted`: topic → partitions; `present`: the partitions of the destination's topics. Called by the discovery's thread.
+        Raises ClientError.
         """
-        settings = self._source_settings[topic] = _values(self._source, topic)
-        topic = self._naming.destination_name(topic)
-        try:
-            present = len(self.cluster.partitions(topic))
-        except UnknownTopic:
-            largest = min(LARGEST_INT, int(settings.get("max.message.bytes", "1048588")) + MARGIN_BYTES)
-            wanted = COPY_SETTINGS if self._engine is Engine.KAFKA else MIRROR_CONFIG
-            self._create(topic, partition_count, {**wanted, **self._config, "max.message.bytes": str(largest)})
-            return
-        if present < partition_count:
-            add_partitions(self.cluster, topic, partition_count, timeout_ms=CREATE_TIMEOUT_MS)
-            log.info("partitions_added", topic=topic, from_count=present, to_count=partition_count)
+        found: dict[str, HeadraceError | None] = dict.fromkeys(wanted)
+        there = {topic: self._naming.destination_name(topic) for topic in wanted}
+        for topic, settings in settings_of_topics(self._source, wanted, lane=TOPICS_LANE).items():
+            if isinstance(settings, ClientError):
+                found[topic] = settings
+            else:
+                self._source_settings[topic] = _values(settings)
+        sound = [topic for topic in wanted if found[topic] is None]
+        missing = {there[topic]: topic for topic in sound if there[topic] not in present}
+        if missing:
+            to_make = {name: (wanted[topic], self._settings_of(topic)) for name, topic in missing.items()}
+            found |= {missing[name]: error for name, error in self._create(to_make).items()}
+        for topic in sound:
+            held = len(present.get(there[topic], ()))
+            if 0 < held < wanted[topic]:
+                try:
+                    add_partitions(self.cluster, there[topic], wanted[topic], timeout_ms=CREATE_TIMEOUT_MS)
+                    log.info("partitions_added", topic=there[topic], from_count=held, to_count=wanted[topic])
+                except ClientError as error:
+                    found[topic] = error
         if self._engine is Engine.KAFKA:
-            self._check(topic, settings)
+            found |= self._check({there[topic]: topic for topic in sound if there[topic] in present and found[topic] is None})
+        return found
+
+    def _settings_of(self, topic: str) -> dict[str, str]:
+        """Return with which settings a topic's copy is made."""
+        largest = min(LARGEST_INT, int(self._source_settings[topic].get("max.message.bytes", "1048588")) + MARGIN_BYTES)
+        needed = COPY_SETTINGS if self._engine is Engine.KAFKA else MIRROR_CONFIG
+        return {**needed, **self._config, "max.message.bytes": str(largest)}
 
     def prepare_ledger(self, topic: str) -> None:
         """Ensure that the ledger's topic exists. Raises HeadraceError."""
         try:
             self.cluster.partitions(topic)
         except UnknownTopic:
-            self._create(topic, 1, LEDGER_SETTINGS)
+            create_topic(
+                self.cluster, topic, 1, LEDGER_SETTINGS, replication_factor=self._replication_factor, timeout_ms=CREATE_TIMEOUT_MS
+            )
 
     def rules(self, topic: str, *, is_dense: bool) -> SourceRules:
         """Return what the source's topic may look like, by its settings when it was last prepared."""
         policy = self._source_settings.get(topic, {}).get("cleanup.policy", "")
         return SourceRules(is_dense=is_dense, is_compacted="compact" in policy)
 
-    def _create(self, topic: str, partition_count: int, settings: Mapping[str, str]) -> None:
-        create_topic(
+    def _create(self, to_make: Mapping[str, tuple[int, Mapping[str, str]]]) -> dict[str, ClientError]:
+        """Make topics of the destination; return why some are not there."""
+        made = create_topics(
             self.cluster,
-            topic,
-            partition_count,
-            settings,
+            to_make,
             replication_factor=self._replication_factor,
             timeout_ms=CREATE_TIMEOUT_MS,
+            lane=TOPICS_LANE,
         )
-        log.info("topic_created", topic=topic, partitions=partition_count)
+        refused = {name: error for name, error in made.items() if error is not None}
+        refused |= await_leaders(self.cluster, made.keys() - refused.keys(), timeout_ms=CREATE_TIMEOUT_MS)
+        log.info("topics_created", topics=len(made) - len(refused), one_of_them=next(iter(made)))
+        return refused
 
-    def _check(self, topic: str, source_settings: Mapping[str, str]) -> None:
+    def _check(self, topics: Mapping[str, str]) -> dict[str, HeadraceError]:
+        """Return which topics of the destination do not fit a copy, by the source's names, and why; `topics`: name → source's."""
         now_ms = self._clock.monotonic_ms()
-        if now_ms - self._checked_ms.get(topic, -CHECK_EVERY_MS) < CHECK_EVERY_MS:
-            return
-        found = faults(_values(self.cluster, topic), allows_retention=self._allows_retention)
-        if found:
-            raise UnfitTopic(topic, self.cluster.bootstrap, found)
-        largest, source_largest = (
-            int(settings.get("max.message.bytes", LARGEST_INT)) for settings in (_values(self.cluster, topic), source_settings)
-        )
-        if largest < source_largest:
-            log.warning("destination_takes_smaller_batches", topic=topic, bytes=largest, source_bytes=source_largest)
-        self._checked_ms[topic] = now_ms
+        due = [name for name in topics if now_ms - self._checked_ms.get(name, -CHECK_EVERY_MS) >= CHECK_EVERY_MS]
+        refused: dict[str, HeadraceError] = {}
+        for name, settings in settings_of_topics(self.cluster, due, lane=TOPICS_LANE).items():
+            if isinstance(settings, ClientError):
+                refused[topics[name]] = settings
+                continue
+            values = _values(settings)
+            if found := faults(values, allows_retention=self._allows_retention):
+                refused[topics[name]] = UnfitTopic(name, self.cluster.bootstrap, found)
+                continue
+            largest, source_largest = (
+                int(one.get("max.message.bytes", LARGEST_INT)) for one in (values, self._source_settings[topics[name]])
+            )
+            if largest < source_largest:
+                log.warning("destination_takes_smaller_batches", topic=name, bytes=largest, source_bytes=source_largest)
+            self._checked_ms[name] = now_ms
+        return refused
 
 
 def faults(settings: Mapping[str, str], *, allows_retention: bool) -> list[str]:
@@ -147,5 +173,5 @@ def faults(settings: Mapping[str, str], *, allows_retention: bool) -> list[str]:
     return found
 
 
-def _values(cluster: Cluster, topic: str) -> dict[str, str]:
-    return {one.name: one.value for one in topic_settings(cluster, topic) if one.value is not None}
+def _values(settings: Sequence[TopicSettingInForce]) -> dict[str, str]:
+    return {one.name: one.value for one in settings if one.value is not None}

@@ -1,7 +1,7 @@
 """The copy of the schemas topic: a forwarder of its own for this one topic, driven by the gate, and counted by nobody."""
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ...client.connection.cluster import Cluster
@@ -26,6 +26,7 @@ class OnlySchemas(Naming):
     def __init__(self, topic: str = SCHEMAS_TOPIC) -> None:
         super().__init__()
         self._topic = topic
+        self.only = (topic,)
 
     def is_wanted(self, topic: str) -> bool:
         return topic == self._topic
@@ -40,8 +41,8 @@ class Uncounted:
     def position(self, topic: str, partition: int) -> int | None:
         return None
 
-    def reported(self, topic: str, partition: int) -> int | None:
-        return UNCOUNTED
+    def read_many(self, tier: str, names: Iterable[tuple[str, int]]) -> dict[tuple[str, int], int]:
+        return dict.fromkeys(names, UNCOUNTED)
 
     def add_batches(self, topic: str, partition: int, batches: Any) -> int:
         return len(batches)

@@ -6,7 +6,7 @@ if the batch before that offset is still the same in the source is the new topic
 say).
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -16,9 +16,9 @@ from ...client.fetch.fetched import TopicPartition
 class KeepsIds(Protocol):
     """Where ids outlive the process; `coordination.MirrorSources`."""
 
-    def read(self, topic: str, partition: int, /) -> str: ...
+    def read_many(self, names: Iterable[tuple[str, int]], /) -> Mapping[tuple[str, int], str]: ...
 
-    def write(self, topic: str, partition: int, topic_id: str, /) -> None: ...
+    def write_many(self, ids: Mapping[tuple[str, int], str], /) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +48,35 @@ class Identity:
                 changed.append(name)
         return changed
 
-    def is_other(self, name: TopicPartition, there: TopicPartition, topic_id: str) -> tuple[bool, int | None]:
+    def read(self, there: Mapping[TopicPartition, TopicPartition]) -> None:
+        """Learn the kept ids. `there`: partition → its name in the destination. Raises what the keeping raises."""
+        unknown = {there[name]: name for name in there if name not in self._known}
+        if self._kept is None or not unknown:
+            return
+        for name, topic_id in self._kept.read_many(unknown).items():
+            if topic_id:
+                self._known[unknown[TopicPartition(*name)]] = _Known(topic_id, None)
+
+    def is_other(self, name: TopicPartition, topic_id: str) -> tuple[bool, int | None]:
         """Return whether the topic is another than the one that was copied; and up to where what was copied is surely the old
-        one's (None: all). Raises what the keeping raises.
+        one's (None: all). Call `read` before.
         """
         known = self._known.get(name)
-        if known is None and self._kept is not None and (kept := self._kept.read(*there)):
-            known = self._known[name] = _Known(kept, None)
         if known is None or not topic_id:
             return False, None
         return known.topic_id != topic_id, known.confirmed_to
 
-    def take(self, name: TopicPartition, there: TopicPartition, topic_id: str, copied_to: int) -> None:
-        """Note that the partition is a copy of the topic with this id from now on. Raises what the keeping raises."""
-        if not topic_id:
-            return
-        known = self._known.get(name)
-        if self._kept is not None and (known is None or known.topic_id != topic_id):
-            self._kept.write(*there, topic_id)
-        self._known[name] = _Known(topic_id, copied_to)
+    def take(self, copied: Mapping[TopicPartition, tuple[TopicPartition, str, int]]) -> None:
+        """Note of which topics these partitions are copies from now on: partition → its name in the destination, the topic's id
+        (empty: none), how far it is copied. Raises what the keeping raises.
+        """
+        changed: dict[tuple[str, int], str] = {}
+        for name, (there, topic_id, _) in copied.items():
+            known = self._known.get(name)
+            if topic_id and (known is None or known.topic_id != topic_id):
+                changed[there] = topic_id
+        if changed and self._kept is not None:
+            self._kept.write_many(changed)
+        for name, (_, topic_id, copied_to) in copied.items():
+            if topic_id:
+                self._known[name] = _Known(topic_id, copied_to)

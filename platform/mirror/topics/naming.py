@@ -25,6 +25,9 @@ class Policy(Enum):
 class Naming:
     """The names of one mirror's topics. The default: every topic but internal ones, under its own name."""
 
+    only: tuple[str, ...] | None = None
+    """Topics that are called alike in both clusters, where no other can be wanted: then no other is asked about."""
+
     def __init__(
         self,
         topics: str = ".*",

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 
 from ...client.fetch.fetched import TopicPartition
@@ -15,7 +15,14 @@ from ..processor import ProcessorAway
 from .protocol import Move, Position, TransactionEnded
 from .table import CREATE, TABLE, Rows
 
-CONNECT_TIMEOUT_S = 10
+BOUNDS = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""libpq's parameters, so that a server that vanished without a word is noticed within half a minute."""
 STATEMENT_TIMEOUT_MS = 60_000
 IDLE_TIMEOUT_MS = 60_000
 """So long a member that is stopped within a transaction keeps its locks; then the server ends the transaction."""
@@ -95,16 +102,11 @@ class PostgresPositions:
 
 
 def connected(dsn: str, *, application_name: str) -> psycopg.Connection[Any]:
-    """Return a connection whose waits are bounded, in autocommit mode. Raises psycopg.Error."""
+    """Return a connection whose waits are bounded, in autocommit mode; what the DSN says goes first. Raises psycopg.Error."""
+    of_dsn = conninfo_to_dict(dsn)
     options = f"-c statement_timeout={STATEMENT_TIMEOUT_MS} -c idle_in_transaction_session_timeout={IDLE_TIMEOUT_MS}"
-    of_dsn = conninfo_to_dict(dsn).get("options")
-    return psycopg.connect(
-        dsn,
-        autocommit=True,
-        connect_timeout=CONNECT_TIMEOUT_S,
-        application_name=application_name,
-        options=f"{options} {of_dsn}" if of_dsn else options,
-    )
+    own = {**BOUNDS, "application_name": application_name, **of_dsn, "options": f"{options} {of_dsn.get('options', '')}"}
+    return psycopg.connect(make_conninfo("", **own), autocommit=True)
 
 
 def _make_table(connection: psycopg.Connection[Any]) -> None:

@@ -47,6 +47,18 @@ class TransactionEnded(ReaderError):
         )
 
 
+class LogBeganAnew(ReaderError):
+    """Records below the position were read: the topic was deleted and made again, or its log was cut, while it was read."""
+
+    def __init__(self, partitions: Collection[TopicPartition]) -> None:
+        self.partitions = frozenset(partitions)
+        super().__init__(
+            f"the log of {', '.join(sorted(map(name_of, partitions)))} begins anew below what is stored: the topic was deleted "
+            "and made again, or its log was cut. Nothing of it was stored. Start the reader again: it begins at the group's "
+            "offset"
+        )
+
+
 class Positions(Protocol):
     """One database. Each of a reader's threads calls it, and has a connection of its own in it.
 

@@ -5,11 +5,12 @@ from uuid import UUID
 
 import pytest
 
+from headrace.broker.partitions.issued_ids import IssuedIds
 from headrace.cli.main import main
 from headrace.coordination import paths
 from headrace.coordination.backup import Backup, NotRestored, export, restore
 from headrace.coordination.errors import CoordinationError
-from headrace.coordination.producer_ids import ProducerIdBlocks, TreeLost
+from headrace.coordination.producer_ids import ProducerIdBlocks, TreeLost, TreeOlder, check_age, known_cluster_id
 from headrace.coordination.session import Session
 from headrace.coordination.topics import TopicRegistry
 
@@ -129,3 +130,28 @@ def test_what_is_no_copy_is_refused(text: str, tmp_path: Path, capsys: pytest.Ca
     file.write_text(text)
     assert main(["zookeeper", "import", "--zookeeper", "127.0.0.1:1/x", str(file)]) == 2
     assert "is no copy that `headrace zookeeper export` wrote" in capsys.readouterr().err
+
+
+def test_a_tree_that_was_set_back_issues_nothing_until_it_is_brought_back(session: Session, tmp_path: Path) -> None:
+    """Fault: ids were issued again; a broker took the records of the new producer for repeated ones, and acknowledged them."""
+    session.start()
+    try:
+        blocks = ProducerIdBlocks(session, issued=IssuedIds(tmp_path))
+        first = blocks.next_block()
+        copy = export(session)
+        second = blocks.next_block()
+        assert second.start == first.stop
+        session.tree.put(paths.NEXT_PRODUCER_ID, str(copy.next_producer_id).encode())
+        cluster = known_cluster_id(session)
+        assert cluster is not None
+        for after_restart in (blocks, ProducerIdBlocks(session, issued=IssuedIds(tmp_path))):
+            with pytest.raises(TreeOlder, match=r"its next producer id is 1000, and this broker has had ids up to 2000"):
+                after_restart.next_block()
+        with pytest.raises(TreeOlder):
+            check_age(session, cluster, IssuedIds(tmp_path))
+        lose(session)
+        restore(session, copy)
+        check_age(session, cluster, IssuedIds(tmp_path))
+        assert blocks.next_block().start >= second.stop
+    finally:
+        session.close()

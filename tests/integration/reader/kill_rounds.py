@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack
 from itertools import count
 from pathlib import Path
@@ -44,7 +45,7 @@ PARTITIONS = 4
 ROUND_MS = 120_000
 STOPPED = (0, -15)
 """Exit codes after SIGTERM: in order, and before the reader has begun."""
-FATES = ("killed", "killed", "frozen", "frozen", "frozen briefly", "stopped in order", "server killed")
+FATES = ("killed", "killed", "frozen", "frozen", "frozen briefly", "stopped in order")
 NOTED = ("partitions_let_go", "partitions_lost", "reader_waits", "reader_ahead_of_log", "topic_made_anew", "position_moved_back")
 
 
@@ -69,7 +70,7 @@ class World:
             address = self._direct.replace(f":{self.server.port}/", f":{self.proxy.port}/")
         self.rows("CREATE TABLE stored (part INTEGER, at BIGINT, number INTEGER)")
         words = [self.topic.name, self.topic.group, live.bootstrap, live.registry_url]
-        words += [zookeeper if protocol == "zookeeper" else "", kind, address]
+        words += [zookeeper if protocol == "zookeeper" else "", kind, address, "1500"]
         self.members = [
             Process([sys.executable, "-m", f"{__package__}.killed_member", *words], folder / f"member-{number}.log")
             for number in range(3)
@@ -100,12 +101,13 @@ class World:
         for member in self.members[: chance.choice((2, 3))]:
             if not member.is_running():
                 member.start()
-        fates = [chance.choice(FATES) for _ in range(chance.choice((1, 1, 2)))]
+        possible = FATES if self.server is None else (*FATES, "server killed")
+        fates = [chance.choice(possible) for _ in range(chance.choice((1, 1, 2)))]
         for fate in fates:
             before = self._stored()
             self.send(chance.choice((100, 300, 900)))
             # The members are at work now; what they do next is hit.
-            eventually(lambda before=before: self._stored() > before, what=f"a start; {self.tail()}", within_ms=ROUND_MS)
+            self._await(lambda before=before: self._stored() > before, "a start")  # type: ignore[misc]
             time.sleep(chance.uniform(0, 0.5))
             self._strike(fate, chance)
         if self.proxy is not None:
@@ -114,12 +116,20 @@ class World:
         if not any(member.is_running() for member in self.members):
             self.members[0].start()
         began = time.monotonic()
-        eventually(self._is_whole, what=f"all stored, after {fates}; {self.tail()}", within_ms=ROUND_MS, every_ms=200)
+        self._await(self._is_whole, f"all stored, after {fates}")
         return f"{', '.join(fates)}{' over an unruly network' if is_unruly else ''}; whole after {time.monotonic() - began:.1f} s"
+
+    def _await(self, ask: Callable[[], bool], what: str) -> None:
+        try:
+            eventually(ask, what=what, within_ms=ROUND_MS, every_ms=200)
+        except AssertionError as error:
+            stacks = [member.stacks() for member in self.members if member.is_running()]
+            raise AssertionError("\n".join([str(error), *stacks])) from error
 
     def _strike(self, fate: str, chance: random.Random) -> None:
         running = [member for member in self.members if member.is_running()]
-        if fate == "server killed" and self.server is not None:
+        if fate == "server killed":
+            assert self.server is not None
             self.server.kill()
             time.sleep(chance.uniform(0, 1))
             self.server.start()
@@ -147,7 +157,7 @@ class World:
             raise RuntimeError(f"a member ended: {ended[0].output()[-4_000:]}")
         twice = self.rows("SELECT number, count(*) FROM stored GROUP BY number HAVING count(*) > 1")
         if twice:
-            raise RuntimeError(f"doubled: {twice[:3]} and {len(twice)} in all; {self.tail()}")
+            raise RuntimeError(f"doubled: {twice[:3]} and {len(twice)} in all")
         return self._stored() == self.sent
 
     def _stored(self) -> int:
@@ -179,9 +189,6 @@ class World:
         """Return how often the members logged what shows that a fault has hit."""
         text = "".join(member.output() for member in self.members if member.log.exists())
         return Counter({word: text.count(word) for word in NOTED if word in text})
-
-    def tail(self) -> str:
-        return "\n".join(member.output()[-1_500:] for member in self.members if member.log.exists())
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from headrace.runtime.logs import configure
 
 
 def main() -> None:
-    topic, group, bootstrap, registry, zookeeper, kind, address = sys.argv[1:]
+    topic, group, bootstrap, registry, zookeeper, kind, address, session_timeout_ms = sys.argv[1:]
     configure("member")
     mark = "?" if kind == "sqlite" else "%s"
     insert = f"INSERT INTO stored VALUES ({mark}, {mark}, {mark})"
@@ -32,7 +32,7 @@ def main() -> None:
         zookeeper=zookeeper or None,
         schema_cache=None,
         flush_every_ms=300,
-        session_timeout_ms=1_500,
+        session_timeout_ms=int(session_timeout_ms),
     )
     reader.run_batches(store, positions=positions, max_records=50, max_wait_ms=50)
 

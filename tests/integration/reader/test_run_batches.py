@@ -15,6 +15,7 @@ from headrace.client.fetch.fetched import TopicPartition
 from headrace.reader import (
     BatchFailed,
     EventRecord,
+    LogBeganAnew,
     PostgresPositions,
     Quarantine,
     SqlitePositions,
@@ -23,6 +24,7 @@ from headrace.reader import (
 from tests.support.live_side import LiveSide
 from tests.support.postgresql import PostgresqlServer
 from tests.support.processes import eventually as eventually_within
+from tests.support.unruly_proxy import PostgresqlProxy
 
 from .test_run import Running
 from .topics import Topic
@@ -174,7 +176,7 @@ def test_a_member_whose_partition_was_taken_over_stores_nothing_and_begins_anew_
     eventually(lambda: table.numbers == [*range(15)], what="and on")
     running.stop()
     assert table.rows()[0] == (topic.ends()[0], 3)
-    assert table.calls[0] == [*range(10)], "rolled back"
+    assert table.calls[0] == [*range(len(table.calls[0]))], "rolled back"
     assert [number for batch in table.calls[1:] for number in batch] == [*range(15)]
 
 
@@ -213,6 +215,22 @@ def test_a_topic_made_anew_is_read_from_its_begin(live: LiveSide, table: Table) 
     assert len(table.do("SELECT 1 FROM headrace_positions")) == 2, "a row for each topic"
 
 
+def test_a_topic_made_anew_while_it_is_read_ends_the_reader_and_the_next_one_reads_it_whole(live: LiveSide, table: Table) -> None:
+    topic = Topic(live, partitions=1).send(range(50))
+    first = Batches(topic, table.store, table)
+    eventually(lambda: table.numbers == [*range(50)], what="all")
+    first.stop()
+    second = Batches(topic.send(range(50, 55)), table.store, table)
+    eventually(lambda: table.numbers == [*range(55)], what="all, by one that began behind the others")
+    topic.make_anew()
+    topic.send(range(100, 110))
+    second.join()
+    assert isinstance(second.error, LogBeganAnew), second.error
+    third = Batches(topic, table.store, table)
+    eventually(lambda: table.numbers == [*range(55), *range(100, 110)], what="the new topic's")
+    third.stop()
+
+
 def test_a_log_that_is_shorter_than_the_position_is_told_and_read_from_the_groups_offset(
     live: LiveSide, table: Table, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -249,6 +267,33 @@ def test_a_database_that_is_away_is_waited_for_with_bounded_batches(live: LiveSi
         assert max(map(len, table.calls)) <= 10
     finally:
         server.remove()
+
+
+@pytest.mark.needs("postgresql")
+@pytest.mark.parametrize(("trouble", "attempts"), [("cut", 1), ("drop", 2)])
+def test_a_commit_without_an_answer_is_settled_by_the_rows(
+    live: LiveSide, tmp_path: Path, postgresql: PostgresqlServer, trouble: str, attempts: int
+) -> None:
+    """Cut: the commit arrives and its answer does not. Dropped: it never arrives. `store` is called again only in the latter."""
+    table, proxy = Table("postgresql", tmp_path, postgresql), PostgresqlProxy(postgresql.port)
+    table.positions = lambda: PostgresPositions(table._url.replace(f":{postgresql.port}/", f":{proxy.port}/"))  # type: ignore[assignment,return-value]
+    topic = Topic(live, partitions=1).send([0])
+    running = Batches(topic, table.store, table)
+    try:
+        eventually(lambda: table.numbers == [0], what="the first batch")
+        eventually(lambda: topic.committed() == topic.ends(), what="committed")
+        proxy.chances.kinds = (trouble,)
+        proxy.chances.trouble(1, of_all=0, of_commits=1.0)
+        topic.send([1])
+        eventually(lambda: proxy.chances.done[trouble], what="the lost answer")
+        proxy.chances.calm()
+        eventually(lambda: table.numbers == [0, 1] and topic.committed() == topic.ends(), what="stored and committed")
+        topic.send([2])
+        eventually(lambda: table.numbers == [0, 1, 2], what="and on")
+        running.stop()
+    finally:
+        proxy.close()
+    assert table.calls == [[0], *[[1]] * attempts, [2]]
 
 
 class Batches(Running):

@@ -1,14 +1,20 @@
 """What must hold in every history: no false COMPLETE, no wrong number, no wrong first tier, no false alarm."""
 
-from collections.abc import Container
+import random
+from collections import Counter
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
+from headrace.audit.model.errors import MalformedReport
 from headrace.audit.model.facts import Kind, Verdict
+from headrace.audit.model.messages import ProducerReport, Report
 from headrace.audit.model.tier_reports import LogKey, TierReports
 from headrace.audit.model.tiers import LIVE, OFFLINE
+from tests.support.audit_world.hearing import DEADLINE_MS, hear
 from tests.support.audit_world.memory_journal import MemoryJournal
 from tests.support.audit_world.records import TOPIC, WINDOW_MS
 from tests.support.audit_world.truth import Truth, truth_of
-from tests.support.audit_world.world import DEADLINE_MS, World, hear
+from tests.support.audit_world.world import World
 
 LATER_MS = 5 * DEADLINE_MS
 BALANCED = (Kind.COMPLETE, Kind.ACCOUNTED, Kind.ACCEPTED)
@@ -27,7 +33,14 @@ def check(seed: int) -> None:
     for window in world.windows:
         _no_early_alarm(world, window, [verdict for of, verdict in early if of == window])
     _stored(world, kept)
-    _rebuilt(world)
+    _rebuilt(world, world.topic, "rebuilt")
+    edges = world.edges
+    if edges.is_second:
+        _rebuilt(world, [world.topic[at] for at in edges.second_heard], "at a second audit")
+    if "unread" in edges.faults:
+        _without_reports(world)
+    if edges.late.begins and "corrupt" not in world.faults and not any(log.cut for log in world.live.values()):
+        _who_began_midway(world)
 
 
 def _fail(world: World, window: int, when: str, claim: str, verdict: Verdict, truth: Truth) -> None:
@@ -52,7 +65,7 @@ def _look(world: World) -> list[tuple[int, Verdict]]:
 
 def _no_early_alarm(world: World, window: int, verdicts: list[Verdict]) -> None:
     alarms = [verdict for verdict in verdicts if verdict.differences]
-    if not alarms or "corrupt" in world.faults:
+    if not alarms or "corrupt" in world.faults or world.edges.has_changed:
         return  # with damage, the truth itself changed
     truth = truth_of(world, window)
     for verdict in alarms:
@@ -134,7 +147,7 @@ def _as_far_as_can_be_known(world: World, window: int, when: str, verdict: Verdi
 def _has_records_of_which_nobody_speaks(world: World, window: int) -> bool:
     """Return whether the live log got records that no report names: once they expire unread, nobody knows of them."""
     batches = [batch for run in world.runs for batch in run.batches if batch.window == window]
-    return "foreign" in world.faults or any(not batch.run.standing(batch)[1] for batch in batches)
+    return "foreign" in world.faults or bool(world.edges.runs) or any(not batch.run.standing(batch)[1] for batch in batches)
 
 
 def _stored(world: World, kept: dict[int, Verdict | None]) -> None:
@@ -150,24 +163,93 @@ def _stored(world: World, kept: dict[int, Verdict | None]) -> None:
             raise WrongVerdict(f"seed {world.seed}, window {window}: the store gives another verdict\n{kept[window]}\n{read}")
 
 
-def _rebuilt(world: World) -> None:
-    """Books rebuilt from the audit topic, after part of the live log has expired, say nothing that is not true."""
-    position, heard_ms = world.position, world.heard_all_ms
-    kept = world.books, world.journal, [log.told for log in world.live.values()]
+def _rebuilt(world: World, topic: Sequence[Report], when: str) -> None:
+    """Books rebuilt from this much of the audit topic, after part of the live log has expired, say nothing that is not true."""
+    with _books_anew(world, topic):
+        _at_the_end(world, world.books, when, hidden=any(log.begins_at for log in world.live.values()))
+
+
+def _without_reports(world: World) -> None:
+    """The store and the beginning of the audit topic are lost: no window balances with records of runs unheard since."""
+    draw = random.Random(f"lost reports {world.seed}")
+    runs = [*world.runs, *world.edges.runs]
+    if draw.random() < 0.7:  # one run began and ended in the lost part
+        lost = draw.choice(runs)
+        left = [one for one in world.topic if not isinstance(one, ProducerReport) or one.instance != lost.instance]
+    else:
+        left = world.topic[draw.randint(0, len(world.topic)) :]
+    heard = {(one.instance, one.epoch) for one in left if isinstance(one, ProducerReport)}
+    unheard = {run.producer_id for run in runs if (run.instance, run.epoch) not in heard}
+    with _books_anew(world, left):
+        ends = {partition: (0, log.end) for partition, log in world.live.items()}
+        for window in world.windows:
+            verdict = world.judge(window, later_ms=LATER_MS, unheard=ends)
+            stored = [one for log in world.live.values() for one in log.held if one.window == window and log.has_told(one.offset)]
+            if verdict is not None and verdict.kind in BALANCED and any(one.producer_id in unheard for one in stored):
+                _fail(world, window, "after reports were lost", "balanced over unread reports", verdict, truth_of(world, window))
+
+
+@contextmanager
+def _books_anew(world: World, topic: Sequence[Report]) -> Iterator[None]:
+    """Let an audit that knows nothing hear these reports, and read the logs as they are now."""
+    quarantine = world.edges.quarantine
+    names = ("books", "journal", "position", "lost_after_reading", "was_read", "heard_all_ms")
+    kept = {name: getattr(world, name) for name in names}
+    told = {id(log): log.told for log in (*world.live.values(), *world.offline.logs.values())}
+    known = quarantine.forget() if quarantine is not None else None
     world.books, world.journal, world.position = TierReports(WINDOW_MS), MemoryJournal(WINDOW_MS), {}
-    lost_after_reading, world.lost_after_reading = world.lost_after_reading, []
-    for log in world.live.values():
+    world.lost_after_reading, world.was_read = [], set()
+    for log in (*world.live.values(), *world.offline.logs.values()):
         log.told = []
-    for report in world.topic:
-        hear(world.books, report, world.now_ms, world.journal)
+    for report in topic:
+        with suppress(MalformedReport):  # a person's word on a run of which no report is left
+            hear(world.books, report, world.now_ms, world.journal)
     world.now_ms += 1
     for tier in (LIVE, OFFLINE):
         world.read(tier, to_end=True)
+    if quarantine is not None:
+        quarantine.read(to_end=True)
     world.now_ms += 1
     world.heard_all_ms = world.now_ms
-    _at_the_end(world, world.books, "rebuilt", hidden=any(log.begins_at for log in world.live.values()))
-    world.books, world.journal, told = kept
-    world.lost_after_reading = lost_after_reading
-    world.position, world.heard_all_ms = position, heard_ms
-    for log, ranges in zip(world.live.values(), told, strict=True):
-        log.told = ranges
+    yield
+    for name, value in kept.items():
+        setattr(world, name, value)
+    for log in (*world.live.values(), *world.offline.logs.values()):
+        log.told = told[id(log)]
+    if quarantine is not None and known is not None:
+        quarantine.remember(known)
+
+
+def _who_began_midway(world: World) -> None:
+    """The row of a sink that began somewhere in the log has the true numbers of what lies behind that."""
+    late = world.edges.late
+    for window in world.windows:
+        verdict = world.judge(window, later_ms=LATER_MS)
+        row = None if verdict is None else verdict.sinks.get(late.name)
+        if row is None or verdict is None or truth_of(world, window).is_hidden:
+            continue
+        if not row.kind.is_final:
+            behind = {
+                (partition, one.offset)
+                for partition, log in late.logs.items()
+                for one in (*world.live[partition].held, *log.held)
+                if one.window == window and one.offset >= late.begins[partition]
+            }
+            if verdict.kind.is_final and all(late.logs[partition].has_told(offset) for partition, offset in behind):
+                _fail(
+                    world, window, "at the end", f"all is told of a sink, and its row is {row}", verdict, truth_of(world, window)
+                )
+            continue
+        missing = doubled = 0
+        for partition, log in late.logs.items():
+            before = Counter(
+                one.offset for one in world.live[partition].held if one.window == window and one.offset >= late.begins[partition]
+            )
+            mine = Counter(one.offset for one in log.held if one.window == window)
+            for offset in before.keys() | mine.keys():
+                is_expired = any(low <= offset < high for low, high, why in log.skipped if why == "expired")
+                missing += bool(before[offset] and not mine[offset] and not is_expired)
+                doubled += max(0, mine[offset] - before[offset])
+        if (row.missing, row.doubled) != (missing, doubled):
+            claim = f"the sink that began at {late.begins} has {missing} missing, {doubled} doubled, and its row says {row}"
+            _fail(world, window, "at the end", claim, verdict, truth_of(world, window))

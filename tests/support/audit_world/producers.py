@@ -23,6 +23,7 @@ class Run:
     epoch: int
     producer_id: int
     between: tuple[int, int] | None = None
+    topic: str = TOPIC
     producer_epoch: int = 0
     sequence: int = 0
     """Of the next report."""
@@ -245,13 +246,13 @@ class Run:
             at_ms=0,
             state="closed" if self.is_closed else "open",
             producer_ids=(self.producer_id,),
-            topics=(TOPIC,),
+            topics=(self.topic,),
             moved_past_ms=past,
             only_between_ms=self.between,
             holds=None if held is None else tuple(Hold(at, at + WINDOW_MS) for at in sorted(held)),
             windows=tuple(
                 ProducerWindow(
-                    topic=TOPIC,
+                    topic=self.topic,
                     window_start_ms=window,
                     sent=tuple(windows.get(window, ())),
                     losses=dict(self.losses.get(window, {})),

@@ -71,6 +71,8 @@ class Log:
     told: list[tuple[int, int]] = field(default_factory=list)
     """What the audit topic has of it, or what the audit itself has read."""
     is_silent: bool = False
+    cut: list[Entry] = field(default_factory=list)
+    """What its tail held before it was cut off. Nothing is appended any more."""
 
     def has_told(self, offset: int) -> bool:
         return any(start <= offset < end for start, end in self.told)

@@ -20,6 +20,8 @@ class Tier:
         self.has_batches = has_batches
         self.logs = {partition: Log() for partition in before}
         self._noted = dict.fromkeys(before, 0)
+        self.begins: dict[int, int] = {}
+        """Partition → the offset at which it began midway."""
 
     def step(self, *, to_end: bool = False) -> None:
         """Take over what has come in one partition, or in all."""
@@ -58,10 +60,11 @@ class Tier:
                 log.altered.add(batch[0].offset)
             batch = [one._replace(content=content, crc=crc) if one in changed else one for one in batch]
         for one in batch:
-            if world.happens("loss", 0.1):
+            if world.happens("loss", 0.1) or world.edges.is_lost_at(self):
                 continue
             if world.happens("quarantine", 0.1) and self.name == "warehouse":
                 log.aside.append(sound[one.offset])  # as it was read
+                world.edges.put_aside(self, log, sound[one.offset])
                 if world.happens("double", 0.1):
                     log.held.append(one)
                 continue
@@ -77,13 +80,22 @@ class Tier:
                 continue
             start = self._noted[partition]
             if world.happens("restart", 0.3):
-                start = world.random.randint(0, start)
+                start = world.random.randint(self.begins.get(partition, 0), start)
             if start == log.end:
                 continue
             border = world.random.randint(start, log.end)
             for low, high in ((start, border), (border, log.end)):
                 self._say(partition, low, high)
             self._noted[partition] = log.end
+
+    def begin(self, partition: int, offset: int) -> None:
+        """Begin somewhere in the log."""
+        self.begins[partition] = self.logs[partition].end = self._noted[partition] = offset
+        self._say(partition, offset, offset)
+
+    def tell_again(self, partition: int) -> None:
+        """Tell of all anew with the next range: others have changed what is there."""
+        self._noted[partition] = 0
 
     def announce(self) -> None:
         for partition in self.logs:

@@ -1,12 +1,14 @@
 """The truth of one window, counted record by record. Knows nothing of CRCs, ranges or sweeps."""
 
-from collections import Counter
-from collections.abc import Callable
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from .edge_truth import at_the_edges
+from .hearing import GROUP
 from .producers import Run
 from .records import ACKNOWLEDGED, Entry, Log
-from .world import GROUP, World
+from .world import World
 
 
 @dataclass
@@ -33,23 +35,24 @@ class Truth:
     is_held: bool = False
     """Whether the audit topic has a promise of records of which nothing tells what became of them."""
     by_a_person: bool = False
+    named: dict[str, Counter[tuple[str, int, int]]] = field(default_factory=lambda: defaultdict(Counter))
+    """Tier → what is wrong, partition, offset → how often."""
+    accepted: set[str] = field(default_factory=set)
+    """Tiers of which a person has accepted just these records."""
 
     @property
     def first_bad(self) -> str | None:
-        order = ("live", "mirror", "offline", "warehouse", "consumer:rates")
+        order = ("live", "mirror", "offline", "warehouse", "consumer:rates", "quarantine")
         return next((tier for tier in order if self.missing[tier] or self.doubled[tier] or self.altered[tier]), None)
 
     @property
     def kind(self) -> str:
-        if self.missing.total():
-            return "INCOMPLETE"
-        if self.altered.total():
-            return "ALTERED"
-        if self.doubled.total():
-            return "DOUBLED"
+        for kind, counts in (("INCOMPLETE", self.missing), ("ALTERED", self.altered), ("DOUBLED", self.doubled)):
+            if any(count for tier, count in counts.items() if tier not in self.accepted):
+                return kind
         if self.lost.total():
             return "ACCOUNTED"
-        return "ACCEPTED" if self.by_a_person else "COMPLETE"
+        return "ACCEPTED" if self.by_a_person or self.accepted else "COMPLETE"
 
 
 def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
@@ -62,9 +65,11 @@ def truth_of(world: World, window: int, *, only_read: bool = False) -> Truth:
             before, log = tier.before[partition], tier.logs[partition]
             met = world.live[partition].has_told if only_read else None
             copied = _damaged(world, window, partition) if tier is world.group else []
-            _between(tier.name, window, before, log, truth, met, {one.offset for one in copied})
+            former = _former(world, window, partition) if before is world.live[partition] else {}
+            _between(tier.name, window, (partition, before, log), truth, met, {one.offset for one in copied}, former)
     for run in (one for one in world.runs if one.is_known):
         _run(world, window, run, truth)
+    at_the_edges(world, window, truth)
     return truth
 
 
@@ -162,10 +167,26 @@ def _damaged(world: World, window: int, partition: int) -> list[Entry]:
     return [one for one in held if one.window == window and any(low <= one.offset < high for low, high in bad)]
 
 
+def _former(world: World, window: int, partition: int) -> dict[int, Entry]:
+    """Return what live held once, and the audit had read, of a tail that was cut off."""
+    return {
+        one.offset: one for one in world.live[partition].cut if one.window == window and (partition, one.offset) in world.was_read
+    }
+
+
 def _between(
-    tier: str, window: int, before: Log, log: Log, truth: Truth, met: Callable[[int], bool] | None, copied: set[int]
+    tier: str,
+    window: int,
+    logs: tuple[int, Log, Log],
+    truth: Truth,
+    met: Callable[[int], bool] | None,
+    copied: set[int],
+    former: Mapping[int, Entry],
 ) -> None:
-    """Compare one tier with the one before it; of the records at `copied` it has to say whether it has them."""
+    """Compare one tier with the one before it; of the records at `copied` it has to say whether it has them. `former`: what stood
+    in the tier before when it was copied, and does not any more.
+    """
+    partition, before, log = logs
     came: dict[int, list[Entry]] = {}
     went: dict[int, list[Entry]] = {}
     for one in before.held:
@@ -188,8 +209,14 @@ def _between(
                 truth.lost["expired"] += 1
             else:
                 truth.missing[tier] += 1
-        came_in = len(here) or (1 if is_damaged else 0)
-        truth.doubled[tier] += max(0, len(there) - came_in)
-        contents = {(one.record, one.content) for one in here}
-        if here and any((one.record, one.content) not in contents for one in there):
+                truth.named[tier]["missing", partition, offset] += 1
+        came_in = len(here) or (1 if is_damaged or offset in former else 0)
+        doubled = max(0, len(there) - came_in)
+        if doubled:
+            truth.doubled[tier] += doubled
+            truth.named[tier]["doubled", partition, offset] += doubled
+        origin = here or [former[offset]] if here or offset in former else []
+        contents = {(one.record, one.content) for one in origin}
+        if origin and any((one.record, one.content) not in contents for one in there):
             truth.altered[tier] += 1
+            truth.named[tier]["altered", partition, offset] += 1

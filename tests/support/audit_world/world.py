@@ -1,24 +1,21 @@
 """One history, drawn from a seed, and the audit that listens to it."""
 
 import random
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Mapping
 
 from headrace.audit.model import build_facts
-from headrace.audit.model.build_facts import topic_facts, window_facts
 from headrace.audit.model.facts import Verdict
-from headrace.audit.model.messages import KnownDifference, ProducerReport, RangeReport, Report, Retirement, Skipped, Stretch
+from headrace.audit.model.messages import ProducerReport, Report, Skipped, Stretch
 from headrace.audit.model.tier_reports import Journal, LiveBatch, LogKey, PartitionRead, TierReports
-from headrace.audit.model.tiers import CHAIN, LIVE, OFFLINE, TierRule, rules
-from headrace.audit.model.verdict import decide
+from headrace.audit.model.tiers import LIVE, OFFLINE
 
+from .edges import Edges
+from .hearing import GROUP, JumpingClock, hear, joined_batches, judged
 from .memory_journal import MemoryJournal
 from .producers import Run
 from .records import ACKNOWLEDGED, TOPIC, UNCERTAIN, WINDOW_MS, Batch, Entry, Log
 from .tiers import Tier, stretches
 
-GROUP = "consumer:rates"
-DEADLINE_MS = 20_000
 FAULTS = (
     "loss", "double", "alter", "silence", "restart", "uncertain", "renumber", "refused", "drop", "late", "kill", "fork", "clone",
     "lost_report", "vanished_report", "expiry", "corrupt", "foreign", "recount", "unreported", "quarantine", "replay", "stray",
@@ -46,7 +43,7 @@ class World:
             self.faults.add(MEMORY)
         self.partitions = list(range(self.random.randint(1, 2)))
         self.windows = [WINDOW_MS * at for at in range(self.random.randint(1, 3))]
-        self.now_ms = 10_000_000
+        self.clock = JumpingClock(10_000_000)
         self.live = {partition: Log() for partition in self.partitions}
         self.mirror = Tier(self, "mirror", self.live, has_batches=True)
         self.offline = Tier(self, "offline", self.mirror.logs, has_batches=True)
@@ -67,12 +64,22 @@ class World:
         self.books = TierReports(WINDOW_MS)
         self.heard_all_ms: int | None = None
         self.position: dict[tuple[str, int], int] = {}
-        self._was_read: set[tuple[int, int]] = set()
+        self.was_read: set[tuple[int, int]] = set()
         """(partition, offset) of what the audit has read of live."""
         self.lost_after_reading: list[tuple[int, Entry]] = []
         """What was damaged on live after the audit had read it: the books remember it."""
         self.unread: list[tuple[int, int, int]] = []
         """(partition, from, to) of the live log that expired before the audit read it."""
+        self.edges = Edges(self)
+
+    @property
+    def now_ms(self) -> int:
+        """The audit's time, by a host's clock that may jump."""
+        return self.clock.steady.now_ms()
+
+    @now_ms.setter
+    def now_ms(self, at_ms: int) -> None:
+        self.clock.go_on(at_ms - self.now_ms)
 
     def happens(self, fault: str, share: float) -> bool:
         return fault in self.faults and self.random.random() < share
@@ -95,7 +102,7 @@ class World:
     def run(self, look: Callable[["World"], None] | None = None) -> "World":
         """Let everything happen; `look` is called at some moments in between."""
         self._make_runs()
-        lives = [run.life() for run in self.runs]
+        lives = [run.life() for run in (*self.runs, *self.edges.runs)]
         for tier in self.tellers:
             tier.announce()
         while lives:
@@ -108,6 +115,7 @@ class World:
             self.random.choice(self._deeds())()
             if look is not None and self.random.random() < 0.2:
                 look(self)
+        self.edges.is_at_rest = True
         for _ in range(self.random.randint(0, 15)):
             self.now_ms += self.random.randint(1, 2_000)
             self.random.choice(self._deeds())()
@@ -139,7 +147,7 @@ class World:
         deeds += [self._expire] if "expiry" in self.faults else []
         deeds += [self._corrupt] if "corrupt" in self.faults else []
         deeds += [self._recount] if "recount" in self.faults else []
-        return deeds
+        return deeds + self.edges.deeds()
 
     def _end(self) -> None:
         for tier in (self.mirror, self.offline, self.warehouse, self.group):
@@ -156,6 +164,7 @@ class World:
         for tier in (LIVE, OFFLINE):
             self.read(tier, to_end=True)
         self.now_ms += 100
+        self.edges.end()
         self.listen()
 
     def store(self, batch: Batch, index: int, *, is_altered: bool) -> None:
@@ -163,7 +172,7 @@ class World:
         batch.is_altered |= is_altered
         numbers = batch.numbers[index]
         content, crc = (self.new_content(), self.new_crc()) if is_altered else (0, numbers.crc)
-        log = self.live[batch.partition]
+        log = self.edges.log_of(batch) or self.live[batch.partition]
         for at, record in enumerate(batch.records):
             log.held.append(
                 Entry(
@@ -201,6 +210,8 @@ class World:
     def _foreign(self) -> None:
         """A program that reports nothing writes a batch, of more than one window perhaps."""
         log = self.live[self.random.choice(self.partitions)]
+        if log.cut:
+            return
         crc = self.new_crc()
         for record in self.new_records(self.random.randint(1, 3)):
             window = self.random.choice(self.windows)
@@ -212,7 +223,7 @@ class World:
         """Retention. (Not of what was damaged before: nobody could tell afterwards that it had been.)"""
         partition = self.random.choice(self.partitions)
         log = self.live[partition]
-        if any(why == "corrupt" for _, _, why in log.skipped):
+        if log.cut or any(why == "corrupt" for _, _, why in log.skipped):
             return
         borders = [one.offset for at, one in enumerate(log.held) if at == 0 or log.held[at - 1].crc != one.crc]
         if borders:
@@ -222,6 +233,8 @@ class World:
         """A batch on the live log goes bad after the mirror and the group have read it. The audit is told to count anew."""
         partition = self.random.choice(self.partitions)
         log = self.live[partition]
+        if log.cut:
+            return
         read = min(self.mirror.logs[partition].end, self.group.logs[partition].end)
         sound = {one.offset: one for one in self.mirror.logs[partition].held}
         bad = [
@@ -239,17 +252,17 @@ class World:
         while low - 1 in same and low - 1 >= log.begins_at:
             low -= 1
         damaged = [one for one in log.held if low <= one.offset < high]
-        self.lost_after_reading += [(partition, one) for one in damaged if (partition, one.offset) in self._was_read]
+        self.lost_after_reading += [(partition, one) for one in damaged if (partition, one.offset) in self.was_read]
         log.held = [one for one in log.held if not low <= one.offset < high]
         log.skipped.append((low, high, "corrupt"))
-        self._forget(LIVE, partition, log.begins_at)
+        self.forget(LIVE, partition, log.begins_at)
 
     def _recount(self) -> None:
         tier = self.random.choice([LIVE, OFFLINE])
         for partition in self.partitions:
-            self._forget(tier, partition, self.live[partition].begins_at if tier == LIVE else 0)
+            self.forget(tier, partition, self.live[partition].begins_at if tier == LIVE else 0)
 
-    def _forget(self, tier: str, partition: int, start: int) -> None:
+    def forget(self, tier: str, partition: int, start: int) -> None:
         log = self.books.log(LogKey(tier, TOPIC, partition))
         if log is None:
             return
@@ -260,6 +273,13 @@ class World:
             (low, min(high, start)) for low, high in self._log(tier, partition).told if low < start
         ]
 
+    def forget_all(self, tier: str) -> None:
+        """The audit counts a log anew that it found shorter than it was."""
+        self.books.forget(tier, TOPIC, {}, self.now_ms, self.journal)
+        for partition in self.partitions:
+            self.position.pop((tier, partition), None)
+            self._log(tier, partition).told = []
+
     # -- what the audit hears --------------------------------------------------------------------------------------------
 
     def publish(self, report: Report) -> None:
@@ -267,9 +287,10 @@ class World:
         self.topic.append(report)
         if isinstance(report, ProducerReport):
             self.announced.update(report.producer_ids)
-            for window in report.windows:
+            windows = [window for window in report.windows if window.topic == TOPIC]
+            for window in windows:
                 self.losses.setdefault((report.instance, report.epoch, window.window_start_ms), {}).update(window.losses)
-            for sent in (sent for window in report.windows for sent in window.sent):
+            for sent in (sent for window in windows for sent in window.sent):
                 for end, ranges in ((ACKNOWLEDGED, sent.acknowledged), (UNCERTAIN, sent.uncertain)):
                     self.said.update({one.crc: end for one in ranges if one.crc is not None})
                 self.said.update({one.sent.crc: None for one in sent.renumbered if one.sent.crc is not None})
@@ -280,6 +301,11 @@ class World:
             hear(self.books, report, self.now_ms, self.journal)
         self._heard = len(self.topic)
         self.heard_all_ms = self.now_ms
+
+    @property
+    def heard(self) -> int:
+        """How much of its topic the audit has read."""
+        return self._heard
 
     @property
     def has_heard_all(self) -> bool:
@@ -315,7 +341,7 @@ class World:
         windows: dict[int, list[LiveBatch | Stretch]] = {}
         for one in entries:
             if tier == LIVE:
-                self._was_read.add((partition, one.offset))
+                self.was_read.add((partition, one.offset))
                 windows.setdefault(one.window, []).append(
                     LiveBatch(one.offset, 1, one.crc, one.producer_id, one.epoch, one.sequence)
                 )
@@ -326,7 +352,13 @@ class World:
                 window: list(stretches(one for one in entries if one.window == window))
                 for window in {one.window for one in entries}
             }
-        read = PartitionRead(topic=TOPIC, partition=partition, from_offset=start, to_offset=end, windows=windows, skipped=skipped)
+        marked: dict[int, int] = {}
+        for one in entries if tier == LIVE else ():
+            if one.producer_id >= 0:
+                marked.setdefault(one.producer_id, one.offset)
+        read = PartitionRead(
+            topic=TOPIC, partition=partition, from_offset=start, to_offset=end, windows=windows, skipped=skipped, marked=marked
+        )
         self.books.take_read(tier, read, self.now_ms, self.journal)
         self.position[tier, partition] = end
         if not any(one.reason == "expired" for one in skipped):
@@ -334,7 +366,14 @@ class World:
 
     # -- what the audit says ---------------------------------------------------------------------------------------------
 
-    def judge(self, window: int, *, later_ms: int = 0, books: TierReports | None = None) -> Verdict | None:
+    def judge(
+        self,
+        window: int,
+        *,
+        later_ms: int = 0,
+        books: TierReports | None = None,
+        unheard: Mapping[int, tuple[int, int]] | None = None,
+    ) -> Verdict | None:
         """Return the audit's verdict `later_ms` after the last word, the audit having listened all the time; None without one."""
         books = books or self.books
         book = books.book(TOPIC)
@@ -342,52 +381,4 @@ class World:
         if not is_mentioned and window not in build_facts.held_windows(books, TOPIC):
             return None
         heard_all_ms = None if self.heard_all_ms is None else self.heard_all_ms + later_ms
-        return judged(books, TOPIC, window, heard_all_ms=heard_all_ms, now_ms=self.now_ms + later_ms)
-
-
-def judged(books: TierReports, topic: str, window: int, *, heard_all_ms: int | None, now_ms: int) -> Verdict:
-    """Return the verdict on a window that the books know."""
-    facts = topic_facts(
-        books,
-        topic,
-        rules=_rules(frozenset(books.book(topic).logs)),
-        heard_all_ms=heard_all_ms,
-        listening_since_ms=0,
-    )
-    return decide(facts, window_facts(books, topic, window), now_ms=now_ms)
-
-
-@cache
-def _rules(reporting: frozenset[str]) -> tuple[TierRule, ...]:
-    return rules([*CHAIN, GROUP], reporting, {"warehouse": 2 * DEADLINE_MS}, DEADLINE_MS)
-
-
-def joined_batches(records: list[LiveBatch | Stretch]) -> list[LiveBatch | Stretch]:
-    """Return one batch for records that follow each other in it."""
-    batches: list[LiveBatch | Stretch] = []
-    for one in records:
-        last = batches[-1] if batches else None
-        if (
-            isinstance(last, LiveBatch)
-            and isinstance(one, LiveBatch)
-            and last.first + last.count == one.first
-            and last.crc == one.crc
-            and (last.producer_id < 0 or last.base_sequence + last.count == one.base_sequence)
-        ):
-            batches[-1] = last._replace(count=last.count + 1)
-        else:
-            batches.append(one)
-    return batches
-
-
-def hear(books: TierReports, report: Report, now_ms: int, journal: Journal) -> None:
-    """Take in one message of the audit topic."""
-    match report:
-        case ProducerReport():
-            books.take_producer(report, now_ms, journal, is_audited=lambda topic: True)
-        case RangeReport():
-            books.take_range(report, now_ms, journal)
-        case Retirement():
-            books.take_retirement(report, now_ms, journal)
-        case KnownDifference():
-            books.take_known_difference(report, journal)
+        return judged(books, TOPIC, window, heard_all_ms=heard_all_ms, now_ms=self.now_ms + later_ms, unheard=unheard)

@@ -8,11 +8,28 @@ from pathlib import Path
 from headrace.agent.journals import JournalGroup, JournalSource
 from headrace.agent.shipping.shipper import GATHER_MS, Shipper
 from headrace.runtime.clock import SystemClock
-from tests.unit.sdk.journal.transports import started
+from headrace.sdk.journal.settings import JournalSettings
+from headrace.sdk.journal.transport import JournalTransport
+from headrace.sdk.transport import LoggerRun
 
 from .world import START_MS, World
 
 HOURS_MS = 10_000_000
+
+
+def started(root: Path) -> JournalTransport:
+    run = LoggerRun(
+        topic="clicks",
+        schema='"bytes"',
+        record_name="clicks",
+        application="app",
+        instance="host/app/1",
+        server_name="host",
+        lateness_ms=60_000,
+    )
+    transport = JournalTransport(run, JournalSettings(root=root, segment_bytes=1 << 20), SystemClock())
+    transport.start()
+    return transport
 
 
 def agent_of(world: World, group: JournalGroup) -> Shipper:
@@ -39,7 +56,7 @@ def test_what_is_logged_between_two_scans_is_shipped_at_once(world: World, tmp_p
 
 def test_many_events_are_gathered_in_few_turns(world: World, tmp_path: Path) -> None:
     root = tmp_path / "journals"
-    transport = started(root, segment_bytes=1 << 20, quota_bytes=4 << 20, root_quota_bytes=8 << 20)
+    transport = started(root)
     group = JournalGroup(root, ["clicks"], agent="one", clock=world.clock)
     agent = agent_of(world, group)
     answered_ms, rung = [], group.rung

@@ -23,7 +23,7 @@ from headrace.audit.model.messages import (
     Stretch,
 )
 from headrace.audit.model.tier_reports import LiveBatch, LogKey, Outcome, PartitionRead, TierReports
-from headrace.audit.model.tiers import CHAIN, LIVE, rules
+from headrace.audit.model.tiers import CHAIN, LIVE, Spans, rules
 from headrace.audit.model.verdict import decide
 
 from .no_journal import NoJournal
@@ -45,6 +45,8 @@ class Story:
         self.books = TierReports(W)
         self.journal: Any = NoJournal()
         self.tiers = tiers
+        self.named: dict[str, Spans] = {}
+        """Group → the windows in whose verdict an operator has it take part."""
         self.now_ms = now_ms
         self.heard_ms: int | None = None
         """When the audit topic was last heard; None: it is heard all the time."""
@@ -275,7 +277,7 @@ class Story:
         facts = topic_facts(
             self.books,
             TOPIC,
-            rules=rules(self.tiers, self.books.book(TOPIC).logs, {"warehouse": 120_000}, DEADLINE_MS),
+            rules=rules(self.tiers, self.books.book(TOPIC).logs, {"warehouse": 120_000}, DEADLINE_MS, self.named),
             heard_all_ms=self.now_ms if self.heard_ms is None else self.heard_ms,
             listening_since_ms=self.listening_since_ms,
         )

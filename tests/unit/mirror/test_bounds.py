@@ -8,10 +8,16 @@ from headrace.audit.model.messages import Skipped, Stretch
 from headrace.audit.model.windows import WINDOW_MS
 from headrace.audit.publisher import RangeReporter
 from headrace.client.connection.cluster import Cluster
-from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
+from headrace.client.fetch.fetched import TopicPartition
+from headrace.mirror.control.governor import Governor
+from headrace.mirror.copies import Copies
+from headrace.mirror.counting import Counting
 from headrace.mirror.destination import Append, Destination
+from headrace.mirror.discovery import Discovery
 from headrace.mirror.errors import SameCluster
+from headrace.mirror.fetching.source_fetch import SourceFetch
 from headrace.mirror.forwarder import Forwarder
+from headrace.mirror.identical import IdenticalPlacement
 from headrace.mirror.partition_copy import Gap, GapKind, PartitionCopy, Phase
 from headrace.mirror.process import Mirror, MirrorSettings
 from headrace.runtime.clock import ManualClock
@@ -31,15 +37,35 @@ def batch_at(offset: int, timestamp_ms: int) -> tuple[BatchHeader, memoryview]:
     return read_header(batch), memoryview(batch)
 
 
-def forwarder_of(reporter: RangeReporter, quarantine: Any = None) -> Forwarder:
-    cluster = Cluster("127.0.0.1:1")
+class NoPositions:
+    """Nothing was ever reported."""
+
+    def read_many(self, tier: str, names: Any) -> dict[tuple[str, int], int]:
+        return {}
+
+
+def forwarder_of(reporter: RangeReporter, quarantine: Any = None, destination: Any = None) -> Forwarder:
+    """Return one of identical copies. Its clusters do not answer."""
+    cluster, clock = Cluster("127.0.0.1:1"), ManualClock(1_000)
+    destination = destination or Destination(cluster, None, None)  # type: ignore[arg-type]  # no topic is made here
+    destination.cluster = cluster
+    copies, governor, counting = Copies(clock), Governor(), Counting(reporter, NoPositions(), quarantine)
     return Forwarder(
         source=cluster,
-        destination=Destination(cluster, None, None),  # type: ignore[arg-type]  # no topic is made here
-        reporter=reporter,
-        quarantine=quarantine,
-        clock=ManualClock(1_000),
+        discovery=Discovery(cluster, destination, clock),
+        fetching=SourceFetch(cluster, governor, clock),
+        placement=IdenticalPlacement(cluster, destination, copies, counting, clock),
+        copies=copies,
+        counting=counting,
+        governor=governor,
+        clock=clock,
     )
+
+
+def begin(forwarder: Forwarder, name: TopicPartition, copy: PartitionCopy) -> None:
+    """Let a partition be in this state."""
+    forwarder._states.add(name)
+    forwarder._states.move(name, copy)
 
 
 def test_more_batches_than_may_wait_are_reported_before_reading_goes_on() -> None:
@@ -51,48 +77,12 @@ def test_more_batches_than_may_wait_are_reported_before_reading_goes_on() -> Non
     for number in range(8):
         batches.append(batch_at(offset, number * WINDOW_MS))
         offset = batches[-1][0].next_offset
-    forwarder._count(NAME, batches)
+    forwarder._counting.count(NAME, batches)
     reporter.publish()
     assert [len(report.windows) for report in topic.ranges] == [3, 3, 2]
     assert positions.noted["mirror", "clicks", 0] == offset
     told = [stretch for report in topic.ranges for window in report.windows.values() for stretch in window.held]
     assert told == [Stretch(header.base_offset, 1, header.crc) for header, _ in batches]
-
-
-def test_where_not_all_partitions_fit_into_a_fetch_each_is_served_in_turn() -> None:
-    """Fault: brokers serve a fetch in its order, and the order was always the same: the last of many full partitions waited until
-    the first ones had nothing left.
-    """
-    reporter = RangeReporter(tier="mirror", instance="m", sender=AuditTopic(), positions=ReportedPositions())
-    forwarder = forwarder_of(reporter)
-    names = [TopicPartition("clicks", number) for number in range(3)]
-    forwarder._copies = {name: PartitionCopy(phase=Phase.COPYING) for name in names}
-    first: list[TopicPartition] = []
-
-    class ServesTheFirst:
-        """A fetch in which only the first partition fits."""
-
-        def begin(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-            first.append(next(iter(wanted)))
-            return wanted
-
-        def finish(self, wanted: dict[TopicPartition, int]) -> list[FetchedPartition]:
-            return [
-                FetchedPartition(
-                    topic=name.topic,
-                    partition=name.partition,
-                    requested_offset=offset,
-                    high_watermark=1_000_000,
-                    log_start_offset=0,
-                    batches=[batch_at(0, 1)] if name == first[-1] else [],
-                )
-                for name, offset in wanted.items()
-            ]
-
-    forwarder._from_source.fetcher = ServesTheFirst()  # type: ignore[assignment]
-    for _ in range(6):
-        forwarder._fetch()
-    assert first[:6] == 2 * names
 
 
 @pytest.mark.parametrize(
@@ -122,7 +112,7 @@ def test_what_the_source_no_longer_has_is_told_as_expired(
     topic = AuditTopic()
     reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=ReportedPositions())
     forwarder = forwarder_of(reporter)
-    forwarder._copies[NAME] = copy
+    begin(forwarder, NAME, copy)
     forwarder._skip()
     assert forwarder.copies()[NAME].phase is Phase.COPYING
     reporter.publish()
@@ -143,7 +133,7 @@ def test_what_the_source_cannot_serve_is_told_as_corrupt_unless_the_destination_
     reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=ReportedPositions())
     reporter.begin(*NAME, 100)
     gap = Gap(kind=GapKind.UNREADABLE, from_offset=100, to_offset=200)
-    forwarder_of(reporter, NoQuarantine())._pass_over(NAME, gap, copied_to)
+    forwarder_of(reporter, NoQuarantine())._counting.pass_over(NAME, gap, copied_to)
     reporter.publish()
     expected = (Skipped(skipped_from, 200, "corrupt"),) if skipped_from < 200 else ()
     assert topic.ranges[-1].skipped == expected

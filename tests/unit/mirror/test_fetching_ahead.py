@@ -10,11 +10,13 @@ from headrace.audit.publisher import RangeReporter
 from headrace.audit.publisher.range_reporter import UnreportedBacklog
 from headrace.client.errors import BrokerUnreachable
 from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
+from headrace.client.fetch.wanted import Wanted
 from headrace.mirror.destination import Append, Appended
 from headrace.mirror.forwarder import FETCH_WAIT_MS, Forwarder
-from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase
+from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase, TailComparison
+from headrace.mirror.placement import Standing
 from tests.support.audit_topic import AuditTopic, ReportedPositions
-from tests.unit.mirror.test_bounds import NAME, batch_at, forwarder_of
+from tests.unit.mirror.test_bounds import NAME, batch_at, begin, forwarder_of
 
 LOG = [batch_at(0, 1)]
 for _ in range(4):
@@ -30,10 +32,10 @@ class OneBatchAtATime:
         self.max_wait_ms = -1
         self.waits: list[int] = []
 
-    def begin(self, wanted: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        self.happened.append(f"asked {wanted[NAME]}")
+    def begin(self, wanted: Wanted) -> dict[TopicPartition, int]:
+        self.happened.append(f"asked {wanted.offsets[NAME]}")
         self.waits.append(self.max_wait_ms)
-        return dict(wanted)
+        return dict(wanted.offsets)
 
     def finish(self, wanted: dict[TopicPartition, int]) -> list[FetchedPartition]:
         offset = wanted[NAME]
@@ -77,11 +79,12 @@ class Destination:
 def copying() -> tuple[Forwarder, OneBatchAtATime, Destination, list[str]]:
     happened: list[str] = []
     reporter = RangeReporter(tier="mirror", instance="m", sender=AuditTopic(), positions=ReportedPositions())
-    forwarder: Any = forwarder_of(reporter)
     source, destination = OneBatchAtATime(happened), Destination(happened)
-    forwarder._from_source.fetcher, forwarder._destination = source, destination
-    forwarder._discover = forwarder._resume = forwarder._look_at_destination = lambda: None
-    forwarder._copies[NAME] = PartitionCopy(phase=Phase.COPYING)
+    forwarder: Any = forwarder_of(reporter, destination=destination)
+    forwarder._fetching.fetcher = source
+    forwarder._discover = forwarder._placement.look = lambda: None
+    forwarder._resume = lambda: False
+    begin(forwarder, NAME, PartitionCopy(phase=Phase.COPYING))
     reporter.begin(*NAME, 0)
     return forwarder, source, destination, happened
 
@@ -120,6 +123,7 @@ def test_what_was_asked_for_behind_an_append_that_failed_is_not_used() -> None:
         f"came {offset(1)}",
         f"asked {offset(2)}",
     ]
+    forwarder.turn()
     assert not forwarder.turn()
     assert not any(one.startswith("appended") for one in happened[4:])
 
@@ -130,9 +134,7 @@ def test_what_was_asked_for_before_both_ends_were_read_anew_is_not_used() -> Non
     assert forwarder.turn()
     forwarder.finish()
     ends = Ends(source_start=0, source_end=END, destination_start=0, destination_end=offset(1))
-    forwarder._other_topic = lambda name, ends: None  # type: ignore[method-assign]
-    forwarder._compare = lambda name, ends: "the same"  # type: ignore[method-assign,assignment,return-value]
-    forwarder._resume_one(NAME, ends)
+    forwarder._resume_one(NAME, Standing(ends=ends, comparison=TailComparison.SAME), None)
     assert forwarder.copies()[NAME].fetch_offset == offset(1)
     del happened[:]
     assert forwarder.turn()
@@ -142,7 +144,7 @@ def test_what_was_asked_for_before_both_ends_were_read_anew_is_not_used() -> Non
 
 def test_what_is_confirmed_is_counted_while_the_next_is_appended(monkeypatch: pytest.MonkeyPatch) -> None:
     forwarder, _, _, happened = copying()
-    reporter: Any = forwarder._reporter
+    reporter: Any = forwarder._counting.reporter
     add = reporter.add_batches
     note = lambda *words: (happened.append(f"counted {words[2][0][0].position}"), add(*words))[1]  # noqa: E731
     monkeypatch.setattr(reporter, "add_batches", note)
@@ -157,7 +159,7 @@ def test_what_is_confirmed_is_counted_while_the_next_is_appended(monkeypatch: py
 def test_a_count_that_fails_behind_the_next_append_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
     """The next append is confirmed all the same. It must not be counted in the place of what comes before it."""
     forwarder, _, _, _ = copying()
-    reporter: Any = forwarder._reporter
+    reporter: Any = forwarder._counting.reporter
     assert forwarder.turn()
     with monkeypatch.context() as patch:
         patch.setattr(reporter, "add_batches", lambda *_: 0)
@@ -167,9 +169,7 @@ def test_a_count_that_fails_behind_the_next_append_leaves_nothing_out(monkeypatc
     forwarder.finish()  # the append that was sent before the count failed
     assert reporter.position(*NAME) == 0
     ends = Ends(source_start=0, source_end=END, destination_start=0, destination_end=offset(2))
-    forwarder._other_topic = lambda name, ends: None  # type: ignore[method-assign]
-    forwarder._compare = lambda name, ends: "the same"  # type: ignore[method-assign,assignment,return-value]
-    forwarder._resume_one(NAME, ends)
+    forwarder._resume_one(NAME, Standing(ends=ends, comparison=TailComparison.SAME), None)
     counted = []
     add = reporter.add_batches
     monkeypatch.setattr(reporter, "add_batches", lambda *words: (counted.append(words[2][0][0].position), add(*words))[1])

@@ -47,7 +47,7 @@ def test_one_partition_that_stands_among_others_that_move_is_named() -> None:
     progress = observed(progress, {A: copy(10, "refused"), B: copy(40)}, {A: (0, 50), B: (0, 90)}, STALL_MS)
     names = late(progress, STALL_MS)
     assert names == [A]
-    error = stall.last_error({A: copy(10, "refused"), B: copy(40)}, names, "no topics")
+    error = stall.last_error(progress, names, "no topics")
     assert error is not None
     assert why_stalled(progress, names, error) == "stands still since 1970-01-01T00:00:00Z: refused (clicks-0, 40 bytes behind)"
 

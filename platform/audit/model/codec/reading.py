@@ -22,14 +22,16 @@ from ..messages import (
     Retirement,
     SentRanges,
     Skipped,
+    TierChange,
 )
-from ..tiers import AT_OFFLINE, GROUP_NAME, PRODUCER, READ_BACK, SINK
+from ..tiers import AT_OFFLINE, CONSUMER, END_MS, GROUP_NAME, PRODUCER, READ_BACK, SINK
 from .fields import INT64_MAX, Fields, is_integer, stretches, whole
 from .writing import VERSION
 
 _MOST_PARTITION = (1 << 31) - 1
 _LONGEST_NOTE = 300
 _TIER = re.compile(f"[a-z][a-z0-9_-]*(:{GROUP_NAME})?|{SINK}{GROUP_NAME}{AT_OFFLINE}")
+_GROUP = re.compile(CONSUMER + GROUP_NAME)
 
 
 def decode(value: bytes | memoryview | None) -> Report:
@@ -60,10 +62,12 @@ def decode(value: bytes | memoryview | None) -> Report:
             return _read_known_difference(reader)
         case "published":
             return _read_published(reader)
+        case "tier":
+            return _read_tier_change(reader)
         case other:
             raise MalformedReport(
-                f"the audit message has kind={other[:40]!r}; known are 'producer', 'range', 'retirement', 'known_difference' "
-                "and 'published'"
+                f"the audit message has kind={other[:40]!r}; known are 'producer', 'range', 'retirement', "
+                "'known_difference', 'published' and 'tier'"
             )
 
 
@@ -233,4 +237,21 @@ def _read_published(reader: Fields) -> PublishedHour:
         doubled=reader.count("doubled"),
         reason=reader.text("reason"),
         windows={whole(start, f"{reader.where}.windows"): counts.count(start) for start in windows},
+    )
+
+
+def _read_tier_change(reader: Fields) -> TierChange:
+    tier, change = reader.text("tier"), reader.text("change")
+    if not _GROUP.fullmatch(tier):
+        raise MalformedReport(f"{reader.where}: tier={tier[:60]!r} is no group: it is consumer:<group>")
+    if change not in ("add", "remove"):
+        raise MalformedReport(f"{reader.where}: change={change[:40]!r} is neither 'add' nor 'remove'")
+    return TierChange(
+        topic=reader.text("topic"),
+        tier=tier,
+        change="add" if change == "add" else "remove",
+        from_ms=reader.integer("from_ms", least=1 - END_MS, most=END_MS - 1),
+        at_ms=reader.integer("at_ms"),
+        by=reader.text("by"),
+        reason=reader.text("reason"),
     )

@@ -15,6 +15,7 @@ from ..messages import (
     Retirement,
     SentRanges,
     Stretch,
+    TierChange,
 )
 from ..tiers import PRODUCER
 
@@ -36,6 +37,8 @@ def encode(report: Report) -> bytes:
                 del words["digest"]
         case PublishedHour():
             words = {"v": VERSION, "kind": "published", **asdict(report)}
+        case TierChange():
+            words = {"v": VERSION, "kind": "tier", **asdict(report)}
     return json.dumps(words, separators=(",", ":")).encode()
 
 

@@ -30,6 +30,12 @@ class Quarantines:
         """Forget what is in memory: the store was loaded anew."""
         self._seen = None
 
+    def is_known(self, topic: str) -> bool:
+        """Return whether the topic had a quarantine when that was last seen."""
+        if self._seen is None:
+            self._seen = self._database.facts(_SEEN)
+        return topic in self._seen
+
     def changes(self, ids: Mapping[str, str]) -> dict[str, str | None]:
         """Return topic → the id of its quarantine, None where it is gone, of those that are not as they were seen last.
 

@@ -13,6 +13,7 @@ from ....runtime.layout import AUDIT_TOPIC
 from ....runtime.logs import get_logger
 from ....wire.batch.record_batch import iter_records
 from ....wire.errors import WireError
+from ...model.tiers import PRODUCER
 from ...publisher import see_to_audit_topic
 from ..store.ledger import BatchName, Ledger, Message
 from ..store.open_books import is_audited
@@ -53,6 +54,8 @@ class Collector(ReadingThread):
         self._has_heard = False
         """Since this thread began: an outage is one that it has seen begin and end."""
         self._away_since_ms: int | None = None
+        self._lost: tuple[int, dict[TopicPartition, int]] | None = None
+        """When a loss of reports was noticed, by the monotonic clock, and where live ended then; None a deadline later."""
         self.failure = "has not reached the live cluster yet"
 
     def _read_once(self) -> None:
@@ -100,17 +103,32 @@ class Collector(ReadingThread):
         }
         if anew:
             log.error("reports_lost", at=known, log_starts=anew, reason="the audit topic is another one than was read before")
-            self._ledger.lose_reports(anew, self._live_ends())
+            self._lose_reports(anew)
             self._rebuilder.topics_lost()
             self._cut = {}
             known = self._ledger.collector_positions()
         lost = {partition: start for partition, start in starts.items() if known.get(partition, 0) < start}
         if lost:
             log.error("reports_lost", at=known, log_starts=lost, reason="no checkpoint holds what the audit topic no longer has")
-            self._ledger.lose_reports(lost, self._live_ends())
+            self._lose_reports(lost)
         self._offsets = {
             TopicPartition(AUDIT_TOPIC, partition): max(known.get(partition, 0), start) for partition, start in starts.items()
         }
+
+    def _lose_reports(self, starts: Mapping[int, int]) -> None:
+        ends = self._live_ends()
+        self._ledger.lose_reports(starts, ends)
+        self._lost = self._clock.monotonic_ms(), ends
+
+    def _see_late_writers(self) -> None:
+        """Count what began to write until a deadline after a loss as unread reports, too: it may have announced itself in the
+        lost part, and end before its next beat.
+        """
+        settings = self._ledger.settings
+        deadline_ms = settings.deadline_ms.get(PRODUCER, settings.default_deadline_ms)
+        if self._lost is not None and self._clock.monotonic_ms() - self._lost[0] > deadline_ms:
+            self._ledger.lost_until(self._live_ends(), self._lost[1])
+            self._lost = None
 
     def _live_ends(self) -> dict[TopicPartition, int]:
         """Return where each partition of the live cluster ends. Asks all of them: reports are lost seldom."""
@@ -174,6 +192,7 @@ class Collector(ReadingThread):
             for partition, offset in next_offsets.items():
                 self._offsets[TopicPartition(AUDIT_TOPIC, partition)] = offset
         if is_at_end:
+            self._see_late_writers()
             if self._away_since_ms is not None:
                 self._ledger.topic_was_away(self._away_since_ms, asked_ms)
             self._away_since_ms, self._has_heard = None, True

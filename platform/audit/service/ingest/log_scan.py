@@ -5,7 +5,8 @@ gives reason. A chunk that looks as it did (`store.chunks`) costs no more than i
 """
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Protocol
 
 from ....client.connection.cluster import Cluster
 from ....client.errors import OffsetOutOfRange
@@ -15,8 +16,8 @@ from ....client.fetch.log_offsets import EARLIEST, log_offsets
 from ....runtime.clock import Clock
 from ....runtime.logs import get_logger
 from ...model.tier_reports import LogKey
+from ..settings import AuditSettings
 from ..store.chunks import MODULUS, Chunk
-from ..store.ledger import Ledger
 from ..store.log_books import LogRead
 from .read_batches import ReadBatches
 
@@ -28,10 +29,31 @@ TURN_MS = 200
 """How long a turn goes on before new records are read again."""
 
 
+class ReadBooks(Protocol):
+    """What a reader asks of the ledger, and what it puts there."""
+
+    @property
+    def settings(self) -> AuditSettings: ...
+
+    def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]: ...
+
+    def take_reads(
+        self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]
+    ) -> bool: ...
+
+    def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool: ...
+
+    def chunks(self, key: LogKey) -> list[Chunk]: ...
+
+    def recount(self, tier: str, topic: str, log_starts: Mapping[int, int]) -> None: ...
+
+    def log_shrank(self, tier: str, name: TopicPartition, log_start: int) -> None: ...
+
+
 class LogScan:
     """The scan of one reader, on its thread."""
 
-    def __init__(self, tier: str, cluster: Cluster, ledger: Ledger, clock: Clock) -> None:
+    def __init__(self, tier: str, cluster: Cluster, ledger: ReadBooks, clock: Clock) -> None:
         settings = ledger.settings
         self._tier = tier
         self._cluster = cluster

@@ -7,9 +7,10 @@ from ....wire.batch.batch_header import HEADER_SIZE, TIMESTAMPS_BOUNDED
 from ...counter import WindowCounter
 from ...model.messages import Skipped
 from ...model.tier_reports import LiveBatch, PartitionRead
-from ...model.tiers import LIVE
+from ...model.tiers import LIVE, OFFLINE, QUARANTINE
 from ..store.chunks import MODULUS
 from ..store.log_books import LogRead, UnreadableRange
+from .quarantine_records import QuarantineCounter
 
 CORRUPT = "corrupt"
 NOT_SERVED = "the broker serves nothing of these offsets"
@@ -20,7 +21,7 @@ class ReadBatches:
 
     def __init__(self, tier: str, window_ms: int) -> None:
         self._tier = tier
-        self._counter = WindowCounter(window_ms)
+        self._counter = QuarantineCounter(window_ms) if tier == QUARANTINE else WindowCounter(window_ms)
 
     def of(self, fetched: FetchedPartition, *, to_offset: int | None = None) -> LogRead:
         """Return what stands in [requested offset, the end of what was fetched, at most `to_offset`)."""
@@ -58,7 +59,7 @@ class ReadBatches:
             from_offset=fetched.requested_offset,
             to_offset=end,
             windows={
-                start: [LiveBatch(*one) if self._tier == LIVE else one.stretch for one in batches]
+                start: [one.stretch if self._tier == OFFLINE else LiveBatch(*one) for one in batches]
                 for start, batches in self._counter.take().items()
             },
             skipped=tuple(Skipped(start, stop, CORRUPT) for start, stop, _ in bad if start < stop),

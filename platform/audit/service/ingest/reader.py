@@ -4,7 +4,7 @@ Reads any Kafka-wire cluster. Holds no count of its own: what a fetch brought go
 position. `log_scan.py` reads again what was read before.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ....client.connection.cluster import Cluster
 from ....client.errors import OffsetOutOfRange
@@ -15,11 +15,11 @@ from ....runtime.clock import Clock
 from ....runtime.logs import get_logger
 from ...model.messages import EXPIRED, Skipped
 from ...model.tier_reports import PartitionRead
-from ...model.tiers import LIVE
+from ...model.tiers import OFFLINE
 from ..store.ledger import Ledger
 from ..store.log_books import LogRead, UnreadableRange
 from ..store.open_books import is_audited
-from .log_scan import LogScan
+from .log_scan import LogScan, ReadBooks
 from .origin_reader import OriginReader
 from .read_batches import ReadBatches
 from .reading_thread import ReadingThread
@@ -45,8 +45,11 @@ class LogReader(ReadingThread):
         fetch_wait_ms: int = 500,
         copied_from: str | None = None,
         mirror: str = "mirror",
+        books: ReadBooks | None = None,
     ) -> None:
-        """`copied_from`: the bootstrap of the cluster of which this one holds a copy, made by the mirror of the name `mirror`."""
+        """`copied_from`: the bootstrap of the cluster of which this one holds a copy, made by the mirror of the name `mirror`.
+        `books`: the ledger under the names that the logs have here.
+        """
         super().__init__(f"audit-{tier}", Cluster(bootstrap, client_id=f"headrace-audit-{tier}"))
         self._source = None if copied_from is None else Cluster(copied_from, client_id=f"headrace-audit-{tier}")
         self._origins = None if self._source is None else OriginReader(self._source, self._cluster, mirror, ledger, clock)
@@ -56,9 +59,10 @@ class LogReader(ReadingThread):
         partition_bytes = ledger.settings.fetch_partition_bytes
         self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes, hides_aborted=True)
         self._ledger = ledger
+        self._books = ledger if books is None else books
         self._clock = clock
         self._batches = ReadBatches(tier, ledger.settings.window_ms)
-        self.scan = LogScan(tier, self._cluster, ledger, clock)
+        self.scan = LogScan(tier, self._cluster, self._books, clock)
         self._known: set[TopicPartition] = set()
         self._discover_at_ms: int | None = None
         self._failed: set[TopicPartition] = set()
@@ -100,19 +104,21 @@ class LogReader(ReadingThread):
             return
         asked_ms = self._clock.now_ms()
         topics = self._cluster.topics()
-        names = [topic for topic in topics if is_audited(topic)]
-        ids = self._cluster.topic_ids()
-        if self.tier == LIVE:
-            self._ledger.see_quarantines({topic: ids.get(topic, "") for topic in topics})
-        self._ledger.see_topic_ids(self.tier, {topic: ids[topic] for topic in names if topic in ids}, asked_ms)
+        names = self._take_topics(topics, self._cluster.topic_ids(), asked_ms)
         self._known = {TopicPartition(topic, partition) for topic in names for partition in self._cluster.partitions(topic)}
         took_ms = self._clock.monotonic_ms() - began_ms
         pause_ms = min(DISCOVER_SHARE * took_ms, MOST_MS_A_TOPIC * len(names))
         self._discover_at_ms = began_ms + max(self._ledger.settings.discover_ms, pause_ms)
 
+    def _take_topics(self, topics: Iterable[str], ids: Mapping[str, str], asked_ms: int) -> list[str]:
+        """Note which topics of the cluster are read, as of `asked_ms`, and by which id; return them."""
+        names = [topic for topic in topics if is_audited(topic)]
+        self._ledger.see_topic_ids(self.tier, {topic: ids[topic] for topic in names if topic in ids}, asked_ms)
+        return names
+
     def _read(self) -> bool:
         """Fetch once and put into the ledger what came; return False when there is nothing to read yet."""
-        generation, positions = self._ledger.positions(self.tier)
+        generation, positions = self._books.positions(self.tier)
         wanted = {partition: positions[partition] for partition in self._known if partition in positions}
         new = self._known - positions.keys()
         starts = log_offsets(self._cluster, dict.fromkeys(new, EARLIEST)) if new else {}
@@ -135,13 +141,13 @@ class LogReader(ReadingThread):
                 reads.append(read)
             if read.found.to_offset >= fetched.high_watermark:
                 caught_up[name] = asked_ms
-        self._ledger.take_reads(self.tier, generation, reads, caught_up)
+        self._books.take_reads(self.tier, generation, reads, caught_up)
         return True
 
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
         """The log no longer begins before our position, or it ends there: go on at its start, or count it anew."""
         self._discover_at_ms = None
-        generation, positions = self._ledger.positions(self.tier)
+        generation, positions = self._books.positions(self.tier)
         name = TopicPartition(error.topic, error.partition)
         at = positions.get(name, error.offset)
         if at < error.log_start_offset:
@@ -154,16 +160,16 @@ class LogReader(ReadingThread):
             told = UnreadableRange(
                 topic=name.topic, partition=name.partition, from_offset=gone[0], to_offset=gone[1], reason=reason
             )
-            self._ledger.take_reads(self.tier, generation, [LogRead(found=skip, unreadable=(told,))], {})
+            self._books.take_reads(self.tier, generation, [LogRead(found=skip, unreadable=(told,))], {})
             return
         # The log is shorter than what was counted of it: cut by a crash, or deleted and made again (of a cluster without topic
         # ids this is the only sign). What a tier holds is what its log holds.
         log.warning("log_shrank", tier=self.tier, topic=error.topic, partition=error.partition, counted_up_to=at)
-        if self.tier != LIVE:
-            self._ledger.recount(self.tier, error.topic, {})
+        if self.tier == OFFLINE:
+            self._books.recount(self.tier, error.topic, {})
             return
         # What it held once is not forgotten: the mirror may have copied it, and then holds the only copy.
-        self._ledger.live_shrank(name, error.log_start_offset)
+        self._books.log_shrank(self.tier, name, error.log_start_offset)
         self._is_suspect = {one for one in self._known if one.topic == name.topic and one != name}
 
     def log_starts(self, topic: str) -> Mapping[int, int]:

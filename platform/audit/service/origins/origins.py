@@ -14,11 +14,12 @@ from typing import NamedTuple
 
 from ....wire.mirror_ledger import CopiedBatch, LedgerEntry
 from ...model.books import Found
+from ...model.checks.quarantine import is_at_offline
 from ...model.facts import TopicFacts, WindowFacts
 from ...model.messages import Skipped
 from ...model.packed_rows import Row
 from ...model.tier_log import TierLog
-from ...model.tiers import is_behind_mirror
+from ...model.tiers import QUARANTINE, is_behind_mirror
 from .stored_batches import StoredBatches, Walk
 
 SOON_MS = 10_000
@@ -141,7 +142,23 @@ class Origins:
                     logs[tier] = {**logs[tier], partition: unread}
             if mine:
                 found[tier] = mine
+        if QUARANTINE in found:
+            found[QUARANTINE] = {
+                partition: self._quarantined(topic.topic, entry) for partition, entry in found[QUARANTINE].items()
+            }
         return Translated(replace(topic, logs=logs), replace(window, found=found))
+
+    def _quarantined(self, topic: str, entry: Found) -> Found:
+        """Return what a quarantine topic holds with the origins on the offline log as offsets of the live log."""
+        found = Found(QUARANTINE, entry.updated_ms)
+        found.altered.add(entry.altered)
+        for offset, count, crc, whose, which, place in entry.held:
+            if not is_at_offline(whose):
+                found.held.add([(offset, count, crc, whose, which, place)])
+                continue
+            for first, records, _ in self._of(topic, whose // 2).rows([(place, which, -1)]):
+                found.held.add([(offset, count, crc, whose, records, first)])
+        return found
 
     def _of(self, topic: str, partition: int) -> PartitionOrigins:
         return self._partitions.get((topic, partition)) or PartitionOrigins(NO_PARTITION, self._batches)

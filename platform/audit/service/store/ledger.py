@@ -12,7 +12,16 @@ from ...model.build_facts import topic_facts
 from ...model.codec import decode
 from ...model.errors import MalformedReport
 from ...model.facts import TopicFacts
-from ...model.messages import KnownDifference, ProducerReport, ProducerWindow, PublishedHour, RangeReport, Report, Retirement
+from ...model.messages import (
+    KnownDifference,
+    ProducerReport,
+    ProducerWindow,
+    PublishedHour,
+    RangeReport,
+    Report,
+    Retirement,
+    TierChange,
+)
 from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
 from ...model.tier_reports import LogKey, Outcome, TierReports
@@ -22,6 +31,7 @@ from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from .journal import widened
 from .log_books import MADE_ANEW, LogBooks
+from .named_tiers import tiers_json, warn_of_contradictions
 from .open_books import is_audited
 from .verdicts import DAY_MS, Window
 
@@ -107,6 +117,12 @@ class Ledger(LogBooks):
                     self._books.all_is_news(topic)
             self._collected |= next_offsets
 
+    def lost_until(self, live_ends: Mapping[TopicPartition, int], since: Mapping[TopicPartition, int]) -> None:
+        """Note that reports may be lost, too, of programs that began to write to live between `since` and `live_ends`."""
+        with self._changing():
+            for topic in note_unheard(self._database, live_ends, since):
+                self._books.all_is_news(topic)
+
     def _stands_at(self, offsets: Mapping[int, int]) -> bool:
         return all(self._collected.get(partition, offset) == offset for partition, offset in offsets.items())
 
@@ -157,6 +173,16 @@ class Ledger(LogBooks):
                 windows = self._kept(report.topic, report.windows) if is_audited(report.topic) else {}
                 if windows:
                     self._books.take_published(replace(report, windows=windows), self._journal)
+            case TierChange():
+                self._see_windows(report.by, [report.from_ms])
+                if is_audited(report.topic):
+                    self._named_tiers.take(report)
+                    self._books.all_is_news(report.topic, report.from_ms)
+                    log.warning(
+                        "tier_changed", topic=report.topic, tier=report.tier, change=report.change, from_ms=report.from_ms,
+                        by=report.by, reason=report.reason,
+                    )  # fmt: skip
+                    warn_of_contradictions(self.settings, [report])
 
     def _is_kept(self, window: ProducerWindow) -> bool:
         return is_audited(window.topic) and bool(self._kept(window.topic, {window.window_start_ms: None}))
@@ -213,12 +239,13 @@ class Ledger(LogBooks):
             facts = topic_facts(
                 self._books,
                 topic,
-                rules=self.settings.rules(topic, set(book.logs)),
+                rules=self.settings.rules(topic, set(book.logs), self._named_tiers.of(topic)),
                 heard_all_ms=self._heard_all_ms,
                 listening_since_ms=self._listening_since_ms,
                 is_made_anew=self._database.fact(MADE_ANEW + topic) is not None,
                 unheard=unheard_of(self._database, topic),
                 quarantine_gone_ms=gone_ms(self._database, topic),
+                quarantines_seen_ms=self._quarantines_seen(topic),
             )
             return self.origins.of_topic(facts)
 
@@ -350,6 +377,18 @@ class Ledger(LogBooks):
                 }
                 for run in sorted(going, key=lambda run: (run.heard_ms, run.key))
             ]
+
+    def tiers(self, topic: str | None = None) -> list[dict[str, Any]]:
+        """Return the tiers of the topic, what is expected of each and who said so; of all topics, the groups of which an operator
+        said something.
+        """
+        with self._lock:
+            if topic is None:
+                return [one for name in self._named_tiers.topics() for one in self.tiers(name) if one["changes"]]
+            changes = self._named_tiers.of(topic)
+            reporting = set(self.book(topic).logs) if topic in self._topics else set[str]()
+            self._make_room()
+            return tiers_json(self.settings, topic, self.settings.rules(topic, reporting, changes), changes)
 
     def silent_runs(self, question: Callable[[Iterable[Run], int, int], list[T]]) -> list[T]:
         """Return the answer about all runs, as of when the audit topic was last heard to its end; nothing where it never was."""

@@ -9,7 +9,7 @@ from ....runtime.logs import get_logger
 from ....wire.mirror_ledger import LedgerEntry
 from ...model.messages import ProducerReport, ProducerWindow
 from ...model.tier_reports import LogKey, Outcome, PartitionRead
-from ...model.tiers import LIVE
+from ...model.tiers import LIVE, QUARANTINE
 from ..hearing.unheard import forget_unheard
 from .chunks import Chunk
 from .open_books import OpenBooks, is_audited
@@ -126,8 +126,9 @@ class LogBooks(OpenBooks):
             )  # fmt: skip
         self._chunks.add(key, Chunk(told.from_offset, told.to_offset, read.digest))
         mine[read.name] = max(mine.get(read.name, 0), told.to_offset)
-        reached = self.origins.position(tier, told.topic, told.partition, told.to_offset)
-        self.latencies.reached(tier, told.topic, told.partition, reached, now_ms)
+        if tier != QUARANTINE:
+            reached = self.origins.position(tier, told.topic, told.partition, told.to_offset)
+            self.latencies.reached(tier, told.topic, told.partition, reached, now_ms)
         for one in read.unreadable:
             if self.notes.note_unreadable(key, one.from_offset, one.to_offset, one.reason, now_ms):
                 log.warning("range_unreadable", tier=tier, **_fields(one))
@@ -149,21 +150,39 @@ class LogBooks(OpenBooks):
             self._generation += 1
         log.info("recount", tier=tier, topic=topic)
 
-    def live_shrank(self, name: TopicPartition, log_start: int) -> None:
-        """Have a partition of live that ends before what was read of it read again from its start. What it held is remembered,
-        and the topic's other partitions stay as they are.
+    def log_shrank(self, tier: str, name: TopicPartition, log_start: int) -> None:
+        """Have a partition of live, or of the quarantine, that ends before what was read of it read again from its start. What it
+        held is remembered, and the topic's other partitions stay as they are.
         """
         with self._changing() as now_ms:
-            mine = self._positions.setdefault(LIVE, {})
+            mine = self._positions.setdefault(tier, {})
             starts = {one.partition: position for one, position in mine.items() if one.topic == name.topic}
             starts[name.partition] = log_start
             self.book(name.topic)
-            self._books.forget(LIVE, name.topic, starts, now_ms, self._journal)
-            self._chunks.forget(LIVE, *name)
+            self._books.forget(tier, name.topic, starts, now_ms, self._journal)
+            self._chunks.forget(tier, *name)
             mine[name] = log_start
-            self._caught_up.pop(LogKey(LIVE, *name), None)
+            self._caught_up.pop(LogKey(tier, *name), None)
             self._generation += 1
-        log.info("recount", tier=LIVE, topic=name.topic, partition=name.partition)
+        log.info("recount", tier=tier, topic=name.topic, partition=name.partition)
+
+    def await_quarantines(self) -> None:
+        """Learn that quarantine topics are read back, and that nobody has looked yet which there are."""
+        with self._lock:
+            self._quarantines_seen_ms = 0
+
+    def _quarantines_seen(self, topic: str) -> int | None:
+        """Return as of when it is known that the topic has no quarantine on live; 0: it has one. None: nobody looks."""
+        seen_ms = self._quarantines_seen_ms
+        return 0 if seen_ms is not None and self._quarantines.is_known(topic) else seen_ms
+
+    def quarantine_begins(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Note where each partition of quarantine topics begins now, by the topic that it is the quarantine of."""
+        if starts:
+            with self._changing() as now_ms:
+                for name, log_start in starts.items():
+                    self.book(name.topic)
+                    self._books.expire(LogKey(QUARANTINE, *name), log_start, now_ms, self._journal)
 
     def see_topic_ids(self, tier: str, ids: Mapping[str, str], asked_ms: int) -> None:
         """Note which topics of these names the tier's cluster had at `asked_ms`. One that was made anew is counted anew, so that
@@ -178,9 +197,10 @@ class LogBooks(OpenBooks):
             if tier == LIVE:
                 self._ids_asked_ms = asked_ms
 
-    def see_quarantines(self, ids: Mapping[str, str]) -> None:
-        """Note which quarantine topics the live cluster has. `ids`: every topic and its id (empty: it has none)."""
+    def see_quarantines(self, ids: Mapping[str, str], asked_ms: int | None = None) -> None:
+        """Note which quarantine topics the live cluster had at `asked_ms`. `ids`: every topic and its id (empty: it has none)."""
         with self._lock:
+            self._quarantines_seen_ms = asked_ms
             changed = self._quarantines.changes(ids)
             if not changed:
                 return

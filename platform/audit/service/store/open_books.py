@@ -31,6 +31,7 @@ from .database import Database, Reading
 from .journal import BooksJournal
 from .latencies import Latencies
 from .loading import load_runs, load_topic, see_window_ms
+from .named_tiers import NamedTiers, warn_of_contradictions
 from .verdicts import Verdicts
 
 T = TypeVar("T")
@@ -99,6 +100,7 @@ class OpenBooks:
         self._chunks = Chunks(database)
         self.origins = Origins()
         self._quarantines = Quarantines(database)
+        self._named_tiers = NamedTiers(database)
         self._clock = steady(clock)
         self._noted_ms = 0
         """When the store was last changed."""
@@ -113,6 +115,7 @@ class OpenBooks:
         self._caught_up: dict[LogKey, int] = {}
         self._topic_ids: dict[str, dict[str, str]] = {}
         self._ids_asked_ms: int | None = None
+        self._quarantines_seen_ms: int | None = None
         self._latest_reports: deque[tuple[int, ProducerReport]] = deque(maxlen=LATEST_REPORTS)
         self._generation = 0
         self._is_changing = False
@@ -132,6 +135,8 @@ class OpenBooks:
         with self._lock:
             see_window_ms(self._database, self.settings.window_ms)
             self._load_common()
+            for topic in self._named_tiers.topics():
+                warn_of_contradictions(self.settings, self._named_tiers.of(topic))
 
     def _see_loaded(self) -> None:
         if not self._is_changing and (self._database.is_lost or not self._is_loaded):
@@ -147,6 +152,7 @@ class OpenBooks:
         self._database.reopen_if_lost()
         self._topic_ids = {}
         self._quarantines.forget()
+        self._named_tiers.forget()
         # What is known of the logs' ends is only true of the positions that are forgotten here.
         self._caught_up = {}
         self._generation += 1
@@ -163,7 +169,9 @@ class OpenBooks:
         for run in load_runs(self._database):
             self._books.restore_run(run)
         self._positions = {}
-        rows = self._database.rows("SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline')")
+        rows = self._database.rows(
+            "SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline', 'quarantine')"
+        )
         for topic, tier, partition, position in rows:
             self._positions.setdefault(tier, {})[TopicPartition(topic, partition)] = position
         self._topics = {topic for run in self._books.runs.values() for topic in run.topics}

@@ -144,6 +144,9 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
     def unsealed(request: Request) -> Response:
         return JSONResponse(ledger.unsealed())
 
+    def tiers(request: Request) -> Response:
+        return JSONResponse(ledger.tiers(request.query_params.get("topic")))
+
     def topics(request: Request) -> Response:
         return JSONResponse(ledger.topics())
 
@@ -232,6 +235,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             Route("/api/unreadable", unreadable),
             Route("/api/sequences", sent),
             Route("/api/unsealed", unsealed),
+            Route("/api/tiers", tiers),
             Route("/api/topics", topics),
             Route("/api/latencies", latencies),
             Route("/api/hearing", hearing),

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ....wire.batch.record_batch import TIMESTAMPS_BOUNDED, BatchHeader
-from .. import first_append, flush_mark, start_note
+from .. import first_append, flush_mark, start_note, topic_note
 from ..folder import segment_bases
 from ..preallocated_tail import is_unwritten
 from ..segment import sidecar_file
@@ -53,7 +53,7 @@ def _strange_files(folder: Path) -> list[Problem]:
     }
     problems = []
     for name in sorted(os.listdir(folder)):
-        if name in segments or name in sidecars or name in (first_append.NAME, start_note.NAME, flush_mark.NAME):
+        if name in segments or name in sidecars or name in (first_append.NAME, start_note.NAME, flush_mark.NAME, topic_note.NAME):
             continue
         is_scratch = name == start_note.SCRATCH or sidecar_file.is_name(name.removesuffix(sidecar_file.SCRATCH_SUFFIX))
         is_leftover = is_scratch or name.endswith(DELETED_SUFFIX)

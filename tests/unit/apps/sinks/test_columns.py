@@ -8,8 +8,8 @@ from uuid import UUID
 import pytest
 
 from headrace.apps.sinks.columns import columns_of, takes, values_of
-from headrace.apps.sinks.records import json_value
 from headrace.apps.sinks.sink import SinkRefused
+from headrace.reader.decoding.json_value import json_value
 
 FIELDS = {
     "s": ("string", "text"),

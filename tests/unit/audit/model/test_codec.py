@@ -26,6 +26,7 @@ from headrace.audit.model.messages import (
     SentRanges,
     Skipped,
     Stretch,
+    TierChange,
 )
 
 names = st.text("abcXYZ09._-/", min_size=1, max_size=30)
@@ -108,6 +109,16 @@ known = st.builds(
     by=names,
     reason=names,
 )
+tier_changes = st.builds(
+    TierChange,
+    topic=names,
+    tier=st.sampled_from(["consumer:fraud", "consumer:a.b-c_d"]),
+    change=st.sampled_from(["add", "remove"]),
+    from_ms=starts,
+    at_ms=counts,
+    by=names,
+    reason=names,
+)
 published = st.builds(
     PublishedHour,
     topic=names,
@@ -157,10 +168,21 @@ RANGE: dict[str, Any] = {
     "windows": {"600000": {"held": [10, 3, 99, 7, 2, -1]}},
     "skipped": [[50, 60, "expired"]],
 }
+TIER: dict[str, Any] = {
+    "v": 2,
+    "kind": "tier",
+    "topic": "clicks",
+    "tier": "consumer:fraud",
+    "change": "add",
+    "from_ms": 600_000,
+    "at_ms": 7,
+    "by": "anna",
+    "reason": "billing depends on it",
+}
 
 
 @settings(max_examples=100, deadline=None)
-@given(producer_reports | range_reports | known | published | retirements)
+@given(producer_reports | range_reports | known | published | retirements | tier_changes)
 def test_what_is_written_is_read_back(report: Report) -> None:
     assert decode(encode(report)) == report
 
@@ -177,6 +199,7 @@ def test_messages_read_as_the_contract_spells_them() -> None:
     assert told.skipped == (Skipped(50, 60, "expired"),)
     assert json.loads(encode(producer)) == PRODUCER
     assert json.loads(encode(told)) == RANGE
+    assert json.loads(encode(decode(json.dumps(TIER).encode()))) == TIER
 
 
 def with_sent(**changed: Any) -> dict[str, Any]:
@@ -193,6 +216,12 @@ def test_fields_that_the_format_had_once_are_skipped_whatever_they_hold() -> Non
 @pytest.mark.parametrize(
     ("words", "named"),
     [
+        (TIER | {"tier": "mirror"}, "no group"),
+        (TIER | {"tier": "sink:files"}, "no group"),
+        (TIER | {"tier": "consumer:"}, "no group"),
+        (TIER | {"change": "rename"}, "change"),
+        (TIER | {"from_ms": 1 << 62}, "from_ms"),
+        (TIER | {"by": ""}, "by"),
         (PRODUCER | {"v": 1}, "v=1"),
         (PRODUCER | {"kind": "rumour"}, "rumour"),
         (PRODUCER | {"state": "ajar"}, "state"),

@@ -231,11 +231,12 @@ def test_a_group_that_began_behind_what_expired_is_not_asked_for_it() -> None:
     later = tuple(Stretch(*one[:2]) for one in story.books.book(TOPIC).windows[W].found["live"][0].held)
     story.tell_range("consumer:rates", 1_000, 1_100, {W: RangeWindow(held=later)})
     assert [story.verdict(number).kind for number in (0, 1)] == [Kind.COMPLETE] * 2
+    assert [row.kind for number in (0, 1) for row in story.verdict(number).sinks.values()] == [Kind.COMPLETE] * 2
 
 
 def test_a_group_has_to_tell_also_of_what_was_damaged_on_live() -> None:
     """Found by the search, seed 7387: decided before the group had said whether it had doubled these records."""
-    story = Story(THREE).producer(losses={0: {"quarantined": 1}}, closed=True)
+    story = Story((*THREE, "consumer:rates")).producer(losses={0: {"quarantined": 1}}, closed=True)
     story.take_read("live", 0, 10, {}, skipped=(Skipped(0, 10, "corrupt"),))
     story.tell_range("mirror", 0, 10, {0: RangeWindow(held=(Stretch(3, 2, 9),))})
     story.tell_range("consumer:rates", 0, 2, {})

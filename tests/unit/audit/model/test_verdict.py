@@ -169,15 +169,16 @@ def test_an_expected_tier_that_never_announced_itself_makes_the_window_unknown()
     assert story.wait(LONG_MS).verdict().silent == ("consumer:rates",)
 
 
-def test_a_group_that_has_reported_is_expected_for_what_lies_behind_its_beginning() -> None:
+def test_a_group_that_reports_has_a_row_of_what_lies_behind_its_beginning_and_no_part_in_the_verdict() -> None:
+    """Fault: it took part in the verdict because it had reported once, so a service on trial shut hours."""
     story = complete().tell("consumer:late", 100, 100)
-    assert story.verdict(0).kind is Kind.COMPLETE
-    assert story.verdict(0).tiers["consumer:late"] is None
+    assert (story.verdict(0).kind, story.verdict(0).sinks) == (Kind.COMPLETE, {})
     story.producer("b", ids=(8,), windows={1: {0: 3}}, closed=True).read("live", 150, {1: {8: 3}})
     story.tell("mirror", 100, 150, {1: 3}).read("offline", 150, {1: {8: 3}}).tell("warehouse", 100, 150, {1: 3})
-    assert story.verdict(1).kind is Kind.OPEN
+    assert (story.verdict(1).kind, story.verdict(1).sinks["consumer:late"].kind) == (Kind.COMPLETE, Kind.OPEN)
     verdict = story.tell("consumer:late", 100, 150, {1: 2}).verdict(1)
-    assert (verdict.kind, verdict.missing, verdict.first_bad_tier) == (Kind.INCOMPLETE, 1, "consumer:late")
+    assert (verdict.kind, verdict.missing, verdict.first_bad_tier) == (Kind.COMPLETE, 0, None)
+    assert (verdict.sinks["consumer:late"].kind, verdict.sinks["consumer:late"].missing) == (Kind.INCOMPLETE, 1)
 
 
 def test_a_gap_in_what_a_tier_told_is_never_complete() -> None:

@@ -16,6 +16,8 @@ def test_the_settings_that_make_up_uses_are_sound_and_say_what_is_expected() -> 
     rules = {rule.name: rule for rule in settings.rules("access_log", {"consumer:late"})}
     assert rules["consumer:request-rate"].is_required
     assert not rules["consumer:late"].is_required
+    assert rules["consumer:request-rate"].takes_part(0)
+    assert not rules["consumer:late"].takes_part(0)
     assert rules["consumer:late"].before == "live"
     assert (rules["mirror"].deadline_ms, rules["warehouse"].deadline_ms) == (20_000, 120_000)
 
@@ -23,7 +25,7 @@ def test_the_settings_that_make_up_uses_are_sound_and_say_what_is_expected() -> 
 def test_a_sink_may_be_asked_for_and_be_given_a_deadline_and_is_none_of_the_verdict_s_tiers() -> None:
     words = {"deadlines_ms": {"sink": 5, "sink:b": 7}, "topics": {"default": {"adds": ["sink:a"], "without": ["sink:gone"]}}}
     rules = {rule.name: rule for rule in settings_file.parse(words, "x").rules("t", {"sink:b", "sink:gone"})}
-    assert {name for name, rule in rules.items() if rule.is_sink} == {"sink:a", "sink:b"}
+    assert {name for name, rule in rules.items() if not rule.takes_part(0)} == {"sink:a", "sink:b"}
     assert [(rules[name].deadline_ms, rules[name].is_required, rules[name].before) for name in ("sink:a", "sink:b")] == [
         (5, True, "live"),
         (7, False, "live"),

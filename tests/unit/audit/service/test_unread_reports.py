@@ -102,6 +102,16 @@ def test_ids_that_begin_behind_the_loss_stay_unaudited(service: Service) -> None
     assert service.verdicts() == {T0: "COMPLETE", T0 + W: "COMPLETE"}
 
 
+def test_an_id_that_began_within_a_deadline_behind_the_loss_may_have_announced_itself_in_the_lost_part(service: Service) -> None:
+    """Fault: it wrote for the first time after the loss was noticed, ended without a beat, and its window was COMPLETE."""
+    service.ledger.lose_reports({0: 100}, {NAME: 30})
+    service.report(of_the_one_that_is_heard(), mirrored(30), offset=100)
+    read_live(service, marked=True, first=30)
+    hear_all(service)
+    service.ledger.lost_until({NAME: 50}, {NAME: 30})
+    assert service.verdicts() == {T0: "UNKNOWN", T0 + W: "COMPLETE"}
+
+
 def test_with_the_store_whole_an_id_that_wrote_before_all_was_heard_stays_unaudited(service: Service) -> None:
     read_live(service, marked=True)
     service.report(of_the_one_that_is_heard(), mirrored())

@@ -88,6 +88,7 @@ def test_the_page_shows_every_number_under_its_name() -> None:
     metrics.api(0).error(2)
     metrics.api(UNKNOWN_API).error(35)
     metrics.parked_fetches = 6
+    metrics.fetch_sessions, metrics.fetch_session_partitions, metrics.fetch_sessions_evicted = 2, 30, 1
     shown = scraped(source(snapshot(reading("clicks", 0, 4), reading("clicks", 1), reading("other", 0)), metrics))
     expected = {
         ("info", labels(version="0.1.0", broker_id="7")): 1,
@@ -112,6 +113,9 @@ def test_the_page_shows_every_number_under_its_name() -> None:
         ("request_bytes_in_flight", labels()): 11,
         ("response_bytes_in_flight", labels()): 12,
         ("fetches_parked", labels()): 6,
+        ("fetch_sessions", labels()): 2,
+        ("fetch_session_partitions", labels()): 30,
+        ("fetch_sessions_evicted_total", labels()): 1,
         ("cold_fetches_total", labels()): 8,
         ("cold_read_bytes_total", labels()): 8_000,
         ("groups", labels(state="Stable")): 2,

@@ -25,9 +25,9 @@ from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.load_record import read_record
 from headrace.spark.warehouse.topic_table import LOADS, MAIN, TopicTable
 from headrace.spark.warehouse.warehouse import Warehouse
+from tests.support.other_hands import compact, files, rewrite, roll_back, run_that_died
 from tests.support.stored_rows import EVENT, HOUR_MS, Row, record, span, store, write_rows
 
-from ..other_hands import compact, files, rewrite, roll_back, run_that_died
 from ..publish.test_publish_job import Windows, count, proofs, publish, shown, table
 
 LOG: list[Row] = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6), (0, 150, 9)]

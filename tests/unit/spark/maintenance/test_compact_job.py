@@ -15,11 +15,11 @@ from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import COMPACTED, Proof
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
+from tests.support.other_hands import compact as rewritten_by_others
+from tests.support.other_hands import files, rewrite, roll_back
 from tests.support.stored_rows import HOUR_MS, span, store
 from tests.support.stored_table import Stored
 
-from ..other_hands import compact as rewritten_by_others
-from ..other_hands import files, rewrite, roll_back
 from .worlds import TOPIC, compact, contents, file_counts
 
 

@@ -15,10 +15,10 @@ from headrace.spark.maintenance.settings import ExpirySettings
 from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.load_record import read_compaction
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
+from tests.support.other_hands import files
 from tests.support.stored_rows import HOUR_MS, write_rows
 from tests.support.stored_table import Stored
 
-from ..other_hands import files
 from .worlds import TOPIC, compact, contents
 
 FAR = 3_000_000_000_000

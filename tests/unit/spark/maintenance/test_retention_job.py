@@ -19,10 +19,10 @@ from headrace.spark.warehouse.load_record import read_record
 from headrace.spark.warehouse.proofs import EXPIRED
 from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
+from tests.support.other_hands import roll_back
 from tests.support.stored_rows import HOUR_MS, span, store
 from tests.support.stored_table import Stored
 
-from ..other_hands import roll_back
 from .worlds import TOPIC, compact, contents, file_counts
 
 NOW = 20

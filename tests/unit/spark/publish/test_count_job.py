@@ -19,9 +19,8 @@ from headrace.spark.publish.count_job import CountOutcome, count_and_report, nee
 from headrace.spark.source.offset_ranges import OffsetRange
 from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
+from tests.support.other_hands import compact, files, rewrite, roll_back
 from tests.support.stored_rows import HOUR_MS, span, store
-
-from ..other_hands import compact, files, rewrite, roll_back
 
 ROWS = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6)]
 RANGES = [span(0, 0, 100), span(1, 0, 50), span(2, 0, 0)]

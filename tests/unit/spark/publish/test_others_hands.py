@@ -12,10 +12,10 @@ from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import Proof
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
+from tests.support.other_hands import add_again, compact, files, roll_back, rot
 from tests.support.stored_rows import HOUR_MS, write_rows
 from tests.support.stored_table import Stored
 
-from ..other_hands import add_again, compact, files, roll_back, rot
 from .counting import no_log
 
 

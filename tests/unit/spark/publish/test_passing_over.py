@@ -15,10 +15,9 @@ from headrace.spark.publish.publish_job import Gate
 from headrace.spark.publish.settled import NAME
 from headrace.spark.warehouse.commits.manifest_bins import merge_manifests
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
+from tests.support.other_hands import compact, files, rewrite, roll_back
 from tests.support.stored_rows import HOUR_MS
 from tests.support.stored_table import Stored
-
-from ..other_hands import compact, files, rewrite, roll_back
 
 TOPIC = "clicks"
 NOW = ManualClock(1_000 * HOUR_MS)

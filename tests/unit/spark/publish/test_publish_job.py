@@ -19,10 +19,10 @@ from headrace.spark.warehouse.proofs import Proof
 from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.topic_table import LOADS, MAIN, TopicTable
 from headrace.spark.warehouse.warehouse import Warehouse
+from tests.support.other_hands import compact, files, rewrite, roll_back
 from tests.support.processes import free_port
 from tests.support.stored_rows import HOUR_MS, span, store
 
-from ..other_hands import compact, files, rewrite, roll_back
 from .counting import count
 
 ROWS = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6)]

@@ -11,10 +11,9 @@ from headrace.audit.publisher import ReportNotSent
 from headrace.runtime.clock import ManualClock
 from headrace.spark.publish.told_main import is_told, tell_main
 from headrace.spark.warehouse.topic_table import MAIN
+from tests.support.other_hands import compact
 from tests.support.stored_rows import HOUR_MS
 from tests.support.stored_table import Stored
-
-from ..other_hands import compact
 
 
 class Topic:

@@ -11,9 +11,9 @@ from headrace.spark.publish.verify import HourCheck, verify
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.topic_table import MAIN
 from headrace.spark.warehouse.warehouse import Warehouse
+from tests.support.other_hands import compact, files, rewrite, roll_back
 from tests.support.stored_rows import HOUR_MS, span, store
 
-from ..other_hands import compact, files, rewrite, roll_back
 from .test_publish_job import BALANCED, ROWS, publish, table
 
 

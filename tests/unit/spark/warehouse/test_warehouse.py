@@ -15,9 +15,8 @@ from headrace.spark.warehouse.query import query
 from headrace.spark.warehouse.store import local_path
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from headrace.spark.warehouse.warehouse import Warehouse
+from tests.support.other_hands import roll_back, run_that_died
 from tests.support.stored_rows import EVENT, HOUR_MS, span, store, write_rows
-
-from ..other_hands import roll_back, run_that_died
 
 ROWS = [(0, 0, 5), (0, 1, HOUR_MS + 5), (1, 0, 6)]
 

@@ -65,3 +65,29 @@ def test_a_topic_that_is_the_same_is_read_on(broker: ScriptedBroker, service: Se
     again._read_once()
     again._cluster.close()
     assert heard(service) == (3, 0, {0: 3})
+
+
+def test_live_is_looked_at_once_more_a_deadline_after_a_loss(broker: ScriptedBroker, service: Service) -> None:
+    """Who announced itself in the lost part may write for the first time after the loss was noticed."""
+    broker.topics["clicks"] = [Partition()]
+    say(broker, b"one", b"two")
+    first = collector(broker, service)
+    first._read_once()
+    first._cluster.close()
+    broker.topics[AUDIT_TOPIC] = [Partition()]
+    say(broker, b"a", b"b", b"c")
+    again = collector(broker, service)
+    again._read_once()
+    assert service.ledger.topic_facts("clicks").unheard == {}, "live was empty"
+    builder = BatchBuilder()
+    builder.append(1_000, None, b"late")
+    broker.store("clicks", 0, builder.build())
+    service.clock.advance(service.settings.default_deadline_ms)
+    again._read_once()
+    assert service.ledger.topic_facts("clicks").unheard == {}, "not yet"
+    service.clock.advance(1)
+    for _ in range(2):
+        again._read_once()
+    again._cluster.close()
+    (reach,) = service.ledger.topic_facts("clicks").unheard.values()
+    assert reach[0] == 0 < reach[1]

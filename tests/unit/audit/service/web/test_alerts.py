@@ -35,4 +35,6 @@ def test_every_rule_has_a_name_a_severity_and_says_what_to_do() -> None:
 def test_labels_that_a_rule_asks_for_are_the_metric_s_own() -> None:
     for rule in rules():
         for name, labels in re.findall(rf"({PREFIX}[a-z_]+)\{{([^}}]*)\}}", str(rule["expr"])):
-            assert {word.split("=")[0] for word in labels.split(",")} <= set(TABLE[name.removeprefix(PREFIX)].labels)
+            assert {re.split("[!=]", word.strip())[0] for word in labels.split(",")} <= set(
+                TABLE[name.removeprefix(PREFIX)].labels
+            )

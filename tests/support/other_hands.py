@@ -13,8 +13,8 @@ from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
 
 
-def files(warehouse: Warehouse, branch: str = LOADS) -> list[Path]:
-    return sorted(local_path(file.file_path) for file in warehouse.existing_table("clicks").files(branch))
+def files(warehouse: Warehouse, branch: str = LOADS, topic: str = "clicks") -> list[Path]:
+    return sorted(local_path(file.file_path) for file in warehouse.existing_table(topic).files(branch))
 
 
 def rewrite(path: Path, change: Callable[[pa.Table], pa.Table]) -> None:
@@ -26,10 +26,10 @@ def run_that_died(warehouse: Warehouse, run: str) -> None:
     warehouse.leases.take(f"run/clicks/{run}").leave()
 
 
-def roll_back(warehouse: Warehouse, snapshot_id: int | None, branch: str = LOADS) -> None:
+def roll_back(warehouse: Warehouse, snapshot_id: int | None, branch: str = LOADS, topic: str = "clicks") -> None:
     """Set the branch back to an earlier snapshot, as an operator does (in Spark: `CALL fast_forward` or `REPLACE BRANCH`)."""
     assert snapshot_id is not None
-    table = warehouse.existing_table("clicks").iceberg
+    table = warehouse.existing_table(topic).iceberg
     if branch != LOADS:
         table.manage_snapshots().rollback_to_snapshot(snapshot_id).commit()
         return
@@ -40,9 +40,9 @@ def roll_back(warehouse: Warehouse, snapshot_id: int | None, branch: str = LOADS
         change.create_branch(snapshot_id, LOADS)
 
 
-def add_again(warehouse: Warehouse, branch: str, path: Path) -> None:
+def add_again(warehouse: Warehouse, branch: str, path: Path, topic: str = "clicks") -> None:
     """Add a data file that stands on the branch once more, as `add_files` of another engine does."""
-    table = warehouse.existing_table("clicks").iceberg
+    table = warehouse.existing_table(topic).iceberg
     table.add_files([f"file://{path}"], branch=branch, check_duplicate_files=False)
 
 
@@ -54,9 +54,15 @@ def rot(path: Path) -> None:
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def compact(warehouse: Warehouse, branch: str, hour: int, change: Callable[[pa.Table], pa.Table] = lambda rows: rows) -> Path:
+def compact(
+    warehouse: Warehouse,
+    branch: str,
+    hour: int,
+    change: Callable[[pa.Table], pa.Table] = lambda rows: rows,
+    topic: str = "clicks",
+) -> Path:
     """Replace an hour's files on a branch by one file, as another engine's maintenance does; return it."""
-    table = warehouse.existing_table("clicks")
+    table = warehouse.existing_table(topic)
     old = table.files_by_hour(branch)[hour]
     path = table.data_folder / f"compacted-{branch}-{hour}.parquet"
     tables = [pq.ParquetFile(local_path(file.file_path)).read() for file in old]

@@ -1,22 +1,17 @@
-"""Carries out `plan`: fetches from the source, hands portions to the sink, counts what is committed. One turn, one transaction.
+"""Copies towards or from Apache Kafka: hands portions of batches to the sink, counts what is committed: a turn, a transaction.
 
-Everything but the way of the batches is `forwarder.Forwarder`'s: discovery, gaps, states, the audit's counts. Nothing is counted
-before the sink has said that it is committed, so no report can run ahead of the copy. After any error of the sink it is opened
-anew, its ledger is read, and every partition goes on where the ledger ends.
+Nothing is counted before the sink has said that it is committed, so no report can run ahead of the copy. After any error of the
+sink it is opened anew, its ledger is read, and every partition goes on where the ledger ends.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import cast
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from ...audit.counter import WindowCounter
-from ...audit.model.messages import Stretch
-from ...audit.publisher import RangeReporter, UnreportedBacklog
 from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError, OffsetOutOfRange
 from ...client.fetch.committed import are_data
 from ...client.fetch.fetched import FetchedPartition, TopicPartition
-from ...client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from ...client.fetch.log_offsets import EARLIEST, LATEST, log_offsets_or_errors
 from ...client.fetch.read_range import read_range
 from ...client.transactions.errors import PartitionFailed, ProducerFenced
 from ...errors import HeadraceError
@@ -26,12 +21,13 @@ from ...runtime.logs import get_logger
 from ...wire.errors import CorruptBatch
 from ...wire.mirror_ledger import LedgerEntry, SkippedRange, ledger_topic
 from .. import partition_copy
-from ..destination import Batch, Destination
+from ..copies import Copies
+from ..counting import Batch, Counting
+from ..discovery import Discovery
 from ..errors import WRITTEN_ANEW, CopyDiffers
 from ..fetching.source_fetch import Limits
-from ..forwarder import PUBLISH_TIMEOUT_MS, Forwarder
-from ..partition_copy import Ends, GapKind, Phase, TailComparison
-from ..quarantine import CorruptRanges
+from ..partition_copy import Ends, Gap, GapKind, Phase, TailComparison
+from ..placement import Standing
 from ..topics.naming import Naming
 from .destination_topics import DestinationTopics
 from .plan import Plan, after_fetch
@@ -48,39 +44,37 @@ LIMITS = Limits(fetch_bytes=16 << 20, least_partition_bytes=4 << 20, most_partit
 """Of one turn, and so of one transaction."""
 
 
-class RestampedForwarder(Forwarder):
-    """The mirror's work towards or from a cluster with offsets of its own, one `turn` after another."""
+class RestampedPlacement:
+    """One source and one destination, one of which is Apache Kafka."""
+
+    is_busy = False
+    """No append outlives a turn here."""
 
     def __init__(
         self,
-        *,
         source: Cluster,
-        is_dense: bool,
         topics: DestinationTopics,
         sink: Sink,
         mirror: str,
-        reporter: RangeReporter,
-        quarantine: CorruptRanges,
+        discovery: Discovery,
+        copies: Copies,
+        counting: Counting,
         clock: Clock,
-        limits: Limits = LIMITS,
+        *,
+        is_dense: bool,
         naming: Naming | None = None,
     ) -> None:
         """`is_dense`: the source's offsets count records (Apache Kafka). `mirror`: its name, that of its ledger."""
-        super().__init__(
-            source=source,
-            # What appends is the sink; of the destination the base class then only uses the topics.
-            destination=cast("Destination", topics),
-            reporter=reporter,
-            quarantine=quarantine,
-            clock=clock,
-            limits=limits,
-            naming=naming,
-        )
-        self._is_dense = is_dense
+        self._source = source
         self._topics = topics
         self._sink = sink
         self._mirror = mirror
-        self._from_source.fetcher.isolation_level = 1
+        self._discovery = discovery
+        self._copies = copies
+        self._counting = counting
+        self._clock = clock
+        self._is_dense = is_dense
+        self._naming = naming or Naming()
         self._entries: dict[TopicPartition, LedgerEntry] = {}
         """The ledger's last word of each partition."""
         self._refused: dict[TopicPartition, dict[int, str]] = {}
@@ -90,44 +84,16 @@ class RestampedForwarder(Forwarder):
         self._suspects: dict[tuple[TopicPartition, int], int] = {}
         self._lost: dict[TopicPartition, list[SkippedRange]] = {}
         """Gaps that the ledger does not know yet."""
-        self._held: dict[TopicPartition, tuple[int, int]] = {}
-        """Where the destination's logs begin and end, when last resumed."""
         self._source_ids: dict[str, str] = {}
         self._destination_ids: dict[str, str] = {}
         self._open_attempt = 0
         self._open_at_ms = 0
 
-    # -- one turn
-
-    def turn(self) -> bool:
-        """Do what is due now. Return whether anything was fetched, so that the next turn should follow at once.
-
-        Raises ProducerFenced: another mirror took over.
-        """
-        self._discover()
-        if not self._open():
-            return False
-        self._resume()
-        self._skip()
-        fetched = self.admitted(self._fetch())
-        portions: list[tuple[Portion, FetchedPartition, Plan]] = []
-        for one in fetched:
-            planned = self._plan(one)
-            if planned is not None:
-                portions.append(planned)
-        if portions:
-            self._write(portions)
-        return bool(fetched) and any(one.batches for one in fetched)
-
-    def finish(self) -> None:
-        """Nothing is in flight between turns."""
-
-    def _open(self) -> bool:
-        """Return whether the sink takes portions; open it if it does not."""
+    def is_open(self) -> bool:
         if self._sink.is_open:
             return True
         now_ms = self._clock.monotonic_ms()
-        if now_ms < self._open_at_ms or not self.discovery.has_answers:
+        if now_ms < self._open_at_ms or not self._discovery.has_answers:
             return False
         try:
             self._topics.prepare_ledger(ledger_topic(self._mirror))
@@ -138,13 +104,14 @@ class RestampedForwarder(Forwarder):
         except HeadraceError as error:
             self._open_at_ms = now_ms + OPEN_BACKOFF.wait_ms(self._open_attempt)
             self._open_attempt += 1
-            self._trouble([name for name, copy in self._copies.items() if copy.phase is Phase.COPYING], error)
-            self.discovery.trouble = str(error)
+            copying = [name for name, copy in self._copies.snapshot().items() if copy.phase is Phase.COPYING]
+            self._copies.trouble(copying, error)
+            self._discovery.trouble = str(error)
             return False
         self._open_attempt = 0
-        for name, copy in self._copies.items():
+        for name, copy in self._copies.snapshot().items():
             if copy.phase in (Phase.COPYING, Phase.SKIPPING):
-                self._copies[name] = replace(copy, phase=Phase.RESUMING)
+                self._copies.move(name, replace(copy, phase=Phase.RESUMING))
         log.info("ledger_read", mirror=self._mirror, partitions=len(self._entries))
         return True
 
@@ -156,24 +123,70 @@ class RestampedForwarder(Forwarder):
 
     # -- find where to continue
 
-    def _ask_ends(self, names: Sequence[TopicPartition]) -> dict[TopicPartition, Ends]:
-        """Return where the source begins and ends, and up to which of its offsets the ledger says that it is copied."""
-        self._source_ids, self._destination_ids = self._source.topic_ids(), self._topics.cluster.topic_ids()
+    def standings(
+        self, names: Sequence[TopicPartition], source_ids: Mapping[str, str]
+    ) -> Mapping[TopicPartition, Standing | HeadraceError]:
         there = {name: self._there(name) for name in names}
-        destination_starts = log_offsets(self._topics.cluster, dict.fromkeys(there.values(), EARLIEST))
-        destination_ends = log_offsets(self._topics.cluster, dict.fromkeys(there.values(), LATEST))
-        starts = log_offsets(self._source, dict.fromkeys(names, EARLIEST))
-        ends = log_offsets(self._source, dict.fromkeys(names, LATEST))
-        found = {}
-        for name in names:
-            entry = self._entries.get(name)
-            if entry is not None and self._is_another_copy(entry, there[name].topic, destination_ends[there[name]]):
-                log.warning("copying_anew", topic=name.topic, partition=name.partition, why="the destination's topic is another")
-                del self._entries[name]
-                self._left_out.pop(name, None)
-            self._held[name] = destination_starts[there[name]], destination_ends[there[name]]
-            found[name] = Ends(source_start=starts[name], source_end=ends[name], destination_start=0, destination_end=0)
+        self._source_ids |= source_ids
+        self._destination_ids |= self._topics.cluster.topic_ids(sorted({one.topic for one in there.values()}))
+        found: dict[TopicPartition, Standing | HeadraceError] = {}
+        for name, bounds in self._bounds(there):
+            if isinstance(bounds, ClientError):
+                found[name] = bounds
+                continue
+            try:
+                found[name] = self._standing(name, there[name], bounds)
+            except HeadraceError as error:
+                found[name] = error
         return found
+
+    def _bounds(self, there: Mapping[TopicPartition, TopicPartition]) -> Iterator[tuple[TopicPartition, "_Bounds | ClientError"]]:
+        """Yield where both logs of each partition begin and end. Raises ClientError if a cluster does not answer."""
+        destination, source = self._topics.cluster, self._source
+        for cluster, names in ((destination, there.values()), (source, there.keys())):
+            cluster.learn({name.topic for name in names})
+        destination_starts = log_offsets_or_errors(destination, dict.fromkeys(there.values(), EARLIEST))
+        destination_ends = log_offsets_or_errors(destination, dict.fromkeys(there.values(), LATEST))
+        starts = log_offsets_or_errors(source, dict.fromkeys(there, EARLIEST))
+        ends = log_offsets_or_errors(source, dict.fromkeys(there, LATEST))
+        for name, its in there.items():
+            read = starts[name], ends[name], destination_starts[its], destination_ends[its]
+            offsets = [one for one in read if not isinstance(one, ClientError)]
+            errors = [one for one in read if isinstance(one, ClientError)]
+            yield name, errors[0] if errors else _Bounds(*offsets)
+
+    def _standing(self, name: TopicPartition, there: TopicPartition, bounds: "_Bounds") -> Standing:
+        """Return where the source begins and ends, and up to which of its offsets the ledger says that it is copied."""
+        entry = self._entries.get(name)
+        if entry is not None and self._is_another_copy(entry, there.topic, bounds.destination_end):
+            log.warning("copying_anew", topic=name.topic, partition=name.partition, why="the destination's topic is another")
+            del self._entries[name]
+            self._left_out.pop(name, None)
+            entry = None
+        fault = None if entry is None else self._fault(name, entry)
+        if fault is None:
+            try:
+                entry = self._sink.catch_up(
+                    name,
+                    there,
+                    entry,
+                    source_start=bounds.source_start,
+                    destination=(bounds.destination_start, bounds.destination_end),
+                )
+            except CopyDiffers as error:
+                fault = str(error)
+        ends = Ends(
+            source_start=bounds.source_start,
+            source_end=bounds.source_end,
+            destination_start=0,
+            destination_end=0 if entry is None else entry.to_offset,
+        )
+        if fault is not None:
+            return Standing(ends=ends, fault=fault)
+        if entry is not None:
+            self._entries[name] = entry
+        self._lost.pop(name, None)
+        return Standing(ends=ends, comparison=self._compare(name, entry, ends))
 
     def _is_another_copy(self, entry: LedgerEntry, destination_topic: str, destination_end: int) -> bool:
         """Return whether the destination's topic was made anew, or renamed, since the entry was written."""
@@ -184,34 +197,8 @@ class RestampedForwarder(Forwarder):
             return entry.destination_id != present
         return destination_end == 0 < entry.destination_end
 
-    def _resume_one(self, name: TopicPartition, ends: Ends) -> None:
-        entry = self._entries.get(name)
-        fault = None if entry is None else self._fault(name, entry)
-        if fault is None:
-            try:
-                entry = self._sink.catch_up(
-                    name, self._there(name), entry, source_start=ends.source_start, destination=self._held[name]
-                )
-            except CopyDiffers as error:
-                fault = str(error)
-        copied_to = 0 if entry is None else entry.to_offset
-        if fault is not None:
-            copy = replace(self._copies[name], copied_to=copied_to, source_end=ends.source_end)
-            self._move(name, partition_copy.in_error(copy, Phase.DIVERGED, fault, self._clock.monotonic_ms()))
-            return
-        if entry is not None:
-            self._entries[name] = entry
-        self._lost.pop(name, None)
-        super()._resume_one(name, replace(ends, destination_end=copied_to))
-
-    def _other_topic(self, name: TopicPartition, ends: Ends) -> str | None:
-        """Return None: here the ledger keeps the ids (`_fault`)."""
-        self._identity.take(name, self._there(name), self._source_ids.get(name.topic, ""), ends.destination_end)
-        return None
-
-    def _compare(self, name: TopicPartition, ends: Ends) -> TailComparison:
+    def _compare(self, name: TopicPartition, entry: LedgerEntry | None, ends: Ends) -> TailComparison:
         """Compare the ledger's last batch with what the source holds there now."""
-        entry = self._entries.get(name)
         if entry is None or entry.source_crc is None or self._topics.rules(name.topic, is_dense=True).is_compacted:
             return TailComparison.UNKNOWN
         base_offset, crc = entry.source_crc
@@ -236,7 +223,29 @@ class RestampedForwarder(Forwarder):
             return f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; {WRITTEN_ANEW}"
         return None
 
+    def begun(self, standings: Mapping[TopicPartition, Standing], source_ids: Mapping[str, str]) -> None:
+        """The ledger keeps the ids: its next entries name them."""
+
+    def confirm(self, copied_to: Mapping[TopicPartition, int], source_ids: Mapping[str, str]) -> list[TopicPartition]:
+        """Return none: the ledger keeps the ids."""
+        return []
+
+    def passed_over(self, name: TopicPartition, gap: Gap) -> None:
+        reason = "expired" if gap.kind is GapKind.EXPIRED else "corrupt"
+        self._lost.setdefault(name, []).append(SkippedRange(gap.from_offset, gap.to_offset, reason))
+
+    def look(self) -> None:
+        """The ledger says what the destination holds."""
+
     # -- copy
+
+    def place(self, fetched: Sequence[FetchedPartition]) -> None:
+        portions = [planned for one in fetched if (planned := self._plan(one)) is not None]
+        if portions:
+            self._write(portions)
+
+    def finish(self) -> None:
+        """Nothing is on its way between turns."""
 
     def _plan(self, one: FetchedPartition) -> tuple[Portion, FetchedPartition, Plan] | None:
         """Return one fetched partition's portion. What is only to be counted is counted here."""
@@ -258,15 +267,17 @@ class RestampedForwarder(Forwarder):
                 now_ms=self._clock.monotonic_ms(),
             )
             if plan.gap is not None:
-                self._pass_over(name, plan.gap, before.copied_to)
-                self._lost.setdefault(name, []).append(SkippedRange(plan.gap.from_offset, plan.gap.to_offset, "corrupt"))
+                self._counting.pass_over(name, plan.gap, before.copied_to)
+                self._copies.log_gap(name, plan.gap)
+                self.passed_over(name, plan.gap)
             if plan.count_only:
                 counted = [batch for batch, is_data in zip(one.batches[: plan.count_only], data, strict=False) if is_data]
                 self._count_all(name, counted, min(plan.copy.counted_to, plan.copy.copied_to))
         except HeadraceError as error:
-            self._trouble([name], error)
+            self._copies.trouble([name], error)
             return None
-        self._move(name, plan.copy)
+        if plan.copy != before:
+            self._copies.move(name, plan.copy)
         if not plan.to_offset:
             return None
         try:
@@ -307,7 +318,9 @@ class RestampedForwarder(Forwarder):
             for portion, one, plan in work:
                 for index in plan.refused:
                     header, batch = one.batches[index]
-                    self._quarantine.put_refused(portion.name, header, batch, self._refused[portion.name][header.base_offset])
+                    self._counting.quarantine.put_refused(
+                        portion.name, header, batch, self._refused[portion.name][header.base_offset]
+                    )
             outcomes = self._sink.write([portion for portion, _, _ in work])
         except PartitionFailed as error:
             self._failed(error, names)
@@ -315,7 +328,7 @@ class RestampedForwarder(Forwarder):
         except ProducerFenced:
             raise
         except HeadraceError as error:
-            self._trouble(names, error)
+            self._copies.trouble(names, error)
             return
         for outcome, (_, one, plan) in zip(outcomes, work, strict=True):
             self._committed(outcome, one, plan)
@@ -323,7 +336,7 @@ class RestampedForwarder(Forwarder):
     def _committed(self, outcome: Outcome, one: FetchedPartition, plan: Plan) -> None:
         name = outcome.portion.name
         if outcome.entry is None:
-            self._trouble([name], outcome.error or ClientError(f"{name.topic}-{name.partition} was not copied"))
+            self._copies.trouble([name], outcome.error or ClientError(f"{name.topic}-{name.partition} was not copied"))
             return
         self._learn(outcome.entry)
         self._lost.pop(name, None)
@@ -335,31 +348,21 @@ class RestampedForwarder(Forwarder):
             self._count_all(name, [one.batches[index] for index in sorted(plan.copied + plan.refused)], plan.to_offset)
         except HeadraceError as error:
             # The destination holds it and it is not counted: resuming counts it.
-            self._trouble([name], error)
+            self._copies.trouble([name], error)
             return
         before = self._copies.get(name)
         if before is not None:
-            self._move(name, replace(partition_copy.acknowledged(before, plan.to_offset), sent_to=plan.to_offset))
+            self._copies.move(name, replace(partition_copy.acknowledged(before, plan.to_offset), sent_to=plan.to_offset))
 
     def _count_all(self, name: TopicPartition, batches: Sequence[Batch], to_offset: int) -> None:
         """Count these batches of records, in order: as held, or as quarantined where the ledger says that they were refused."""
         left_out = self._left_out.get(name, ())
         for header, batch in batches:
             if header.base_offset in left_out:
-                counter = WindowCounter()
-                counter.add(header, batch, from_offset=self._reporter.position(*name) or 0)
-                found = {start: [entry.stretch for entry in entries] for start, entries in counter.take().items()}
-                self._move_count(name, header.next_offset, found)
+                self._counting.count_quarantined(name, header, batch)
             else:
-                self._count(name, [(header, batch)])
-        self._move_count(name, to_offset, {})
-
-    def _move_count(self, name: TopicPartition, to_offset: int, quarantined: Mapping[int, Sequence[Stretch]]) -> None:
-        try:
-            self._reporter.add_records(*name, to_offset, {}, quarantined=quarantined)
-        except UnreportedBacklog:
-            self._reporter.publish(PUBLISH_TIMEOUT_MS)
-            self._reporter.add_records(*name, to_offset, {}, quarantined=quarantined)
+                self._counting.count(name, [(header, batch)])
+        self._counting.move_to(name, to_offset)
 
     # -- failures
 
@@ -367,7 +370,7 @@ class RestampedForwarder(Forwarder):
         """Carry on after one partition's append failed: leave its batch out, or its partition, or try all again."""
         name = failure.name
         if name not in self._copies:  # the ledger's own
-            self._trouble(names, failure)
+            self._copies.trouble(names, failure)
             return
         if failure.is_suspect and failure.base_offset >= 0:
             key = name, failure.base_offset
@@ -378,16 +381,24 @@ class RestampedForwarder(Forwarder):
         if failure.is_batch_refused:
             self._refuse(name, failure.base_offset, str(failure))
         elif failure.is_passing:
-            self._trouble([name], failure)
+            self._copies.trouble([name], failure)
         else:
-            now_ms = self._clock.monotonic_ms()
-            self._move(name, partition_copy.in_error(self._copies[name], Phase.REFUSED, str(failure), now_ms))
+            self._copies.stop(name, Phase.REFUSED, str(failure))
 
     def _refuse(self, name: TopicPartition, base_offset: int, why: str) -> None:
         self._refused.setdefault(name, {})[base_offset] = why
         log.error("batch_refused", topic=name.topic, partition=name.partition, base_offset=base_offset, reason=why)
 
-    def _log_gap(self, name: TopicPartition, gap: partition_copy.Gap) -> None:
-        super()._log_gap(name, gap)
-        if gap.kind is GapKind.EXPIRED:
-            self._lost.setdefault(name, []).append(SkippedRange(gap.from_offset, gap.to_offset, "expired"))
+    def _there(self, name: TopicPartition) -> TopicPartition:
+        """Return a partition's name in the destination."""
+        return TopicPartition(self._naming.destination_name(name.topic), name.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Where both logs begin and end, each in its own offsets."""
+
+    source_start: int
+    source_end: int
+    destination_start: int
+    destination_end: int

@@ -1,0 +1,100 @@
+"""The measures, in the order in which each number of topics goes through them. A measure returns figures by name.
+
+Another process's figures are another `Measure` in `ALL`.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from headrace.client.fetch.fetched import TopicPartition
+
+from ..harness.proc_meters import cpu_s
+from .pulse import Pulse
+from .world import World
+
+SETTLE_S = 8.0
+
+Figures = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measure:
+    """One measure. `units`: figure → unit; `%` are shares of one core."""
+
+    name: str
+    title: str
+    run: Callable[[World, int, float], Figures]
+    """Takes the world, the number of topics to reach, and how long rest is watched (s)."""
+    units: Mapping[str, str]
+
+
+def grow(world: World, topics: int, rest_s: float) -> Figures:
+    """Let topics appear on live and fill them, while `pulse` is written to. The clock starts when live has all of them."""
+    before_s = cpu_s([world.mirror.pid])
+    with Pulse(world) as pulse:
+        new = world.grow(topics)
+        began = time.monotonic()
+        filling = threading.Thread(target=world.fill, args=(new,))
+        filling.start()
+        listed_s = world.await_(world.is_listed, "the offline cluster to list all topics")
+        filling.join()
+        world.await_(world.is_level, "all topics to be mirrored", every_s=0.5)
+        mirrored_s = time.monotonic() - began
+    return {
+        "listed on offline": listed_s,
+        "mirrored": mirrored_s,
+        "longest wait of another topic": pulse.longest_s,
+        "mirror's processor time": cpu_s([world.mirror.pid]) - before_s,
+    }
+
+
+def restart(world: World, topics: int, rest_s: float) -> Figures:
+    """Kill the mirror and start it again."""
+    wanted = set(world.ends(world.source))
+    world.mirror.kill()
+
+    def is_resumed() -> bool:
+        copying = {
+            TopicPartition(one["topic"], one["partition"])
+            for one in world.status().get("partitions", ())
+            if one["state"] == "copying"
+        }
+        return copying >= wanted
+
+    def run() -> float:
+        world.start_mirror()
+        return world.await_(is_resumed, "all topics to be resumed")
+
+    resumed_s = run()
+    return {"all topics resumed": resumed_s, "mirror's processor time": cpu_s([world.mirror.pid])}
+
+
+def rest(world: World, topics: int, rest_s: float) -> Figures:
+    """Watch all processes while nothing is written."""
+    world.await_(world.is_level, "all topics to be mirrored", every_s=0.5)
+    world.shares(SETTLE_S)
+    return {name: 100 * share for name, share in world.shares(rest_s).items()}
+
+
+ALL = (
+    Measure(
+        name="grow",
+        title="Topics appear on live",
+        run=grow,
+        units={
+            "listed on offline": "s",
+            "mirrored": "s",
+            "longest wait of another topic": "s",
+            "mirror's processor time": "s",
+        },
+    ),
+    Measure(name="rest", title="At rest", run=rest, units={"mirror": "%", "brokers": "%", "ZooKeepers": "%", "audit": "%"}),
+    Measure(
+        name="restart",
+        title="The mirror restarts",
+        run=restart,
+        units={"all topics resumed": "s", "mirror's processor time": "s"},
+    ),
+)
