@@ -3,6 +3,7 @@
 The protocol: one JSON object a message, each ended by a zero byte; Chromium reads descriptor 3 and writes descriptor 4.
 """
 
+import base64
 import fcntl
 import json
 import os
@@ -82,6 +83,10 @@ class Chromium:
         """Load the page; return once it is loaded."""
         self._call("Page.navigate", url=url)
         self.await_true(f"document.readyState === 'complete' && location.href === {json.dumps(url)}")
+
+    def picture(self) -> bytes:
+        """Return what is on the screen, as PNG."""
+        return base64.b64decode(self._call("Page.captureScreenshot", format="png")["data"])
 
     def run(self, script: str) -> Any:
         """Return the value of a JavaScript expression; a promise is awaited."""

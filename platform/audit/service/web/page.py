@@ -18,7 +18,7 @@ from . import report
 
 REFRESH_S = 10
 HOUR_MS = 3_600_000
-_SHORT = {"COMPLETE": "✓", "OPEN": "…", "UNKNOWN": "?", "ACCOUNTED": "✓ named", "ACCEPTED": "✓ word"}
+_SHORT = {"COMPLETE": "✓", "OPEN": "…", "UNKNOWN": "?", "ACCOUNTED": "✓ named", "ACCEPTED": "✓ accepted"}
 
 _environment = Environment(
     loader=PackageLoader(__package__ or "headrace.audit.service.web"), autoescape=True, undefined=StrictUndefined
