@@ -1,7 +1,7 @@
 """Makes README's picture from a running platform: `make pictures`, after `make up`. Needs Chromium.
 
-A loss drill takes one record out of the offline log of its topic. The picture is taken when the audit has named the record, before
-the drill removes the topic.
+A loss drill takes one record out of the offline log of its topic. The picture is taken when the audit has named the record,
+before the drill removes the topic.
 """
 
 import re
