@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -78,11 +79,14 @@ def encoded(event: dict[str, Any]) -> bytes:
     return b"\0\0\0\0\x07" + out.getvalue()
 
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
 def result(decoder: EventDecoder, payload: bytes) -> object:
     try:
         return decoder.decode_framed(payload)
     except Undecodable as error:
-        return error.code, str(error)
+        return error.code, ADDRESS.sub("", str(error))  # fastavro names the buffer that it read from
 
 
 def decoders() -> tuple[EventDecoder, EventDecoder]:
