@@ -1,7 +1,7 @@
 """Finds the partitions to copy and makes their topics at the destination, on a thread of its own: the copying does not wait.
 
 A look asks both clusters for their topics. While neither changes, it costs two requests and no walk over the topics. Topics that
-the destination lacks are made some at a time, and each look makes a bounded number: whoever makes ten thousand topics at once
+the destination lacks are made some at a time, and each look makes a bounded number: a client that makes ten thousand at once
 keeps nobody's topic waiting. The forwarder's thread begins a look and takes its result.
 """
 

@@ -19,7 +19,7 @@ log = get_logger(__name__)
 
 
 class Prepared(NamedTuple):
-    """A fact that is large and seldom changes: its JSON text is made once for many files, its value for whoever needs it."""
+    """A fact that is large and seldom changes: its JSON text is made once for many files, its value when it is read."""
 
     text: str
     value: Callable[[], Any]
