@@ -59,7 +59,7 @@ def named_and_begins_inside(topic: Topic) -> Truth:
 
 def ahead_of_live(topic: Topic) -> Story:
     """Live loses its tail, which the group had handled and committed, and nobody had copied. Once the log has grown beyond the
-    commit, the group passes over the new records before it, and is never COMPLETE in their window.
+    commit, the group passes over the new records before it: they are missing at the group, in their window.
     """
     first, _, third = topic.windows
     topic.make()
@@ -80,7 +80,12 @@ def ahead_of_live(topic: Topic) -> Story:
     assert passed_over
     assert behind
     read(topic, behind)
-    told = {first: {**complete(EACH + 2 * len(lost)), **row(topic, "UNKNOWN")}, third: differs("live", missing=missing)}
+    of_first = row(topic, "INCOMPLETE", missing=len(passed_over), count=EACH + len(behind))
+    of_third = row(topic, "COMPLETE", count=EACH)
+    told = {
+        first: {**complete(EACH + 2 * len(lost)), **of_first},
+        third: {**differs("live", missing=missing), **of_third},
+    }
     return Truth(topic, told)
 
 
