@@ -38,6 +38,16 @@ def published(topic: Topic) -> Generator[Stopped | Loaded, None, list[int]]:
     return offsets
 
 
+def five_late_rows(topic: Topic) -> Generator[Stopped | Loaded, None, None]:
+    """Log five more events of the hour, load and publish them."""
+    with topic.logger() as logger:
+        topic.log_window(logger, topic.windows[0], 5)
+    topic.await_mirrored()
+    yield COUNTED
+    topic.platform.await_complete(topic.name)
+    yield PUBLISHED
+
+
 def main_row(topic: Topic, verdict: str, **more: object) -> dict[str, object]:
     """What the audit says beside the verdict of what readers of the table get: in the hour's first window."""
     return {"sinks": {MAIN: {"verdict": verdict, **more}}}
@@ -93,12 +103,7 @@ def rolled_back(topic: Topic) -> Story:
     assert snapshot is not None
     roll_back(warehouse, snapshot.parent_snapshot_id, MAIN, topic.name)
     assert offsets_in_table(topic) == []
-    with topic.logger() as logger:
-        topic.log_window(logger, topic.windows[0], 5)
-    topic.await_mirrored()
-    yield COUNTED
-    topic.platform.await_complete(topic.name)
-    yield PUBLISHED
+    yield from five_late_rows(topic)
     assert len(offsets_in_table(topic)) == 5, "what others removed is not added again"
     assert any("REMOVED" in hour for hour in verified(topic))
     first = {**complete(EACH + 5), **main_row(topic, "INCOMPLETE", missing=len(offsets))}
@@ -158,12 +163,7 @@ def rewritten(topic: Topic) -> Story:
     """Another engine rewrites the files of `main`, and keeps each row. Late rows of the hour then go out at once."""
     yield from published(topic)
     compact(warehouse_of(topic), MAIN, hour_of(topic), lambda rows: rows, topic.name)
-    with topic.logger() as logger:
-        topic.log_window(logger, topic.windows[0], 5)
-    topic.await_mirrored()
-    yield COUNTED
-    topic.platform.await_complete(topic.name)
-    yield PUBLISHED
+    yield from five_late_rows(topic)
     assert offsets_in_table(topic) == sorted(one.offset for one in topic.live())
     return Truth(topic, {topic.windows[0]: {**complete(EACH + 5), **main_row(topic, "COMPLETE")}})
 
