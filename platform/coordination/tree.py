@@ -200,6 +200,22 @@ class Tree:
                 outcomes[path] = answer is not None if error is None else error
         return outcomes
 
+    def write_each(self, values: Mapping[str, tuple[bytes, int]]) -> dict[str, int | CoordinationError | None]:
+        """Write each (data, version) to its node, if it still has the version. The calls are pipelined, they are no transaction.
+
+        Return for each path the new version, None where there is no node, or the error where the call failed or its outcome is
+        unknown.
+        """
+        for path, (data, _) in values.items():
+            self._fits(path, data)
+        outcomes: dict[str, int | CoordinationError | None] = {}
+        for some in _runs_of(list(values)):
+            self._open("write", some[0])
+            sent = [(path, self._client.set_async(path, *values[path])) for path in some]
+            for path, (stat, error) in self._answers("write", sent, already=NoNodeError).items():
+                outcomes[path] = error if stat is None else stat.version
+        return outcomes
+
     def write(self, path: str, data: bytes, *, version: int) -> int:
         """Write the node if it still has `version`, and return the new version. Raises VersionConflict."""
         self._fits(path, data)

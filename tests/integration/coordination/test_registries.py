@@ -282,6 +282,16 @@ def test_audit_positions_move_forward_only(open_session: OpenSession) -> None:
     assert positions.read("consumer:request-rate", "t", 0) is None
 
 
+def test_many_audit_positions_move_forward_only(open_session: OpenSession) -> None:
+    positions = AuditPositions(open_session())
+    wanted = {("t", partition): partition for partition in range(600)}
+    positions.write_many("mirror", wanted)
+    positions.write_many("mirror", {("t", 0): 5, ("t", 599): 1, ("other", 0): 7})
+    assert positions.read_many("mirror", [*wanted, ("other", 0)]) == {**wanted, ("t", 0): 5, ("other", 0): 7}
+    with pytest.raises(ValueError, match="-1"):
+        positions.write_many("mirror", {("t", 1): -1})
+
+
 def test_a_wish_to_restate_is_kept_until_it_is_carried_out_and_one_made_again_is_not_lost(open_session: OpenSession) -> None:
     requests = RestateRequests(open_session())
     assert requests.open("mirror") == []
