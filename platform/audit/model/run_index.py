@@ -1,7 +1,7 @@
 """Which runs of a topic may keep one of its windows waiting. Pure.
 
-A run that has sealed a window, holds nothing of it and lost no report has nothing to say about it: of ten thousand runs that log for
-months, a window of yesterday asks none. Building it costs one look at each run.
+A run that has sealed a window, holds nothing of it and lost no report has nothing to say about it: however many runs there are,
+a window of yesterday asks none. Building it costs one look at each run.
 """
 
 from bisect import bisect_left

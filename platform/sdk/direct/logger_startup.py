@@ -3,8 +3,8 @@
 The steps of the start are: audit topic, the topic's time setting, producer id and announcement, schema id. Only then may the
 first event go out, so that the audit knows a producer before it sees its records. A step that fails for now is tried again; a
 refused topic or schema ends the start.
-From the announcement on the logger reports each second what there is to tell, and beats every five seconds if there is nothing. An outage is logged once, with the address and
-the reason, and once when it is over (`outage`).
+From the announcement on the logger reports each second what there is to tell, and beats every five seconds if there is nothing.
+An outage is logged once, with the address and the reason, and once when it is over (`outage`).
 """
 
 import threading
@@ -33,9 +33,7 @@ STEP_TIMEOUT_MS = 5_000
 STOP_MS = 200
 """What a thread that is not waiting for anybody needs for its end, on a busy machine."""
 LOOKS_A_BEAT = 5
-"""A logger that has nothing to tell beats at each fifth look for something: every five seconds, as the agent. The audit's deadline
-for it is 20 s.
-"""
+"""A logger that has nothing to tell beats each fifth time: every five seconds, as the agent. The audit's deadline is 20 s."""
 MOST_SETTING_ASKS = 3
 """How often the topic's setting is asked for. A broker that does not tell it must not keep the logger from its start."""
 

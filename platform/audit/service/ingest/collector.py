@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 
 TAKE_EVERY_MS = 100
-"""At the topic's end, reports are taken so often at most: thousands of producers would make a transaction for each of their beats."""
+"""At the topic's end, reports are taken so often at most. Thousands of producers would make a transaction for each beat."""
 
 
 class Rebuilder(Protocol):
