@@ -112,7 +112,7 @@ def main() -> None:
         if at % 500 == 499:
             sender.settle()
     sender.settle()
-    print("announced", flush=True)  # noqa: T201
+    print("announced", flush=True)
     turn = beats = 0
     began = time.monotonic()
     while True:
@@ -122,7 +122,7 @@ def main() -> None:
         sender.settle()
         turn += 1
         beats += len(some)
-        print(beats, time.monotonic() - began, flush=True)  # noqa: T201
+        print(beats, time.monotonic() - began, flush=True)
         time.sleep(max(0.0, began + turn * BEAT_S / SLICES - time.monotonic()))
 
 

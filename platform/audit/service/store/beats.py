@@ -1,7 +1,7 @@
 """Beats of producers that have nothing to tell: taken without being decoded, and noted together instead of run by run.
 
 A beat is the last report of its run word for word, but for its number and its time. It changes two numbers of the run: which
-report comes next, and when it was heard. Those of all beats of one transaction are one fact in the store, so that a restart knows both.
+report comes next, and when it was heard. Those of all beats of one transaction are one fact in the store: a restart knows both.
 A note is dropped when each of its runs has a later one, or is written down itself.
 """
 
