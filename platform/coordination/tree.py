@@ -178,6 +178,7 @@ class Tree:
                 outcomes[path] = error
         for some in _runs_of(list(fitting)):
             self._open("create", some[0])
+            self._make_parents(some)
             sent = [
                 (path, self._client.create_async(path, fitting[path], ephemeral=ephemeral, makepath=True, include_data=True))
                 for path in some
@@ -186,6 +187,14 @@ class Tree:
                 # The response holds the path and the new node's standing.
                 outcomes[path] = why_not if answer is None else node_of((fitting[path], answer[1]))
         return outcomes
+
+    def _make_parents(self, paths: Iterable[str]) -> None:
+        """Make the missing parents beforehand, in one call each: kazoo makes three for each node, one after another.
+        What cannot be made now, it tries again with its nodes.
+        """
+        parents = dict.fromkeys(path.rpartition("/")[0] for path in paths)
+        sent = [(path, self._client.create_async(path, makepath=True)) for path in parents if path]
+        self._answers("create", sent, already=NodeExistsError)
 
     def delete_each(self, versions: Mapping[str, int]) -> dict[str, bool | CoordinationError]:
         """Remove the nodes that have their version (-1: any). The calls are pipelined, they are no transaction.
