@@ -359,10 +359,20 @@ def _proven_file(path: str, facts: FileFacts) -> ProvenFile:
     )
 
 
-def run_publish(layout: Layout, topic: str, *, wait_ms: int = WAIT_MS, restore: Collection[str] = ()) -> PublishOutcome:
-    """Publish one topic of a local platform; `restore`: names of hours, see `Gate`. Raises WarehouseError for other names."""
+def run_publish(
+    layout: Layout,
+    topic: str,
+    *,
+    wait_ms: int = WAIT_MS,
+    restore: Collection[str] = (),
+    warehouse: Warehouse | None = None,
+) -> PublishOutcome:
+    """Publish one topic of a local platform; `restore`: names of hours, see `Gate`. Raises WarehouseError for other names.
+
+    `warehouse`: the layout's, if it is open already.
+    """
     hours = {hour_of_name(name) for name in restore}
-    warehouse = Warehouse(WarehouseSettings.of(layout))
+    warehouse = warehouse or Warehouse(WarehouseSettings.of(layout))
     url = layout.audit_url
     gate = Gate(
         warehouse,
