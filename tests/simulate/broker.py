@@ -10,7 +10,7 @@ from headrace.broker.replication.facts import NO_CRC, BatchFacts, FetchAnswer, R
 from headrace.broker.replication.lives import FolderNote
 from headrace.broker.replication.model import step
 from headrace.broker.replication.replica import Following, Noted, Replica
-from headrace.broker.replication.state import NO_LEADER, end_epoch, epoch_at
+from headrace.broker.replication.state import NO_LEADER, end_epoch
 from headrace.broker.replication.suspicion import Signs
 
 from .logs import FlushRun, Record, SimulatedLog, crc_of
@@ -26,7 +26,6 @@ class Answered(NamedTuple):
 
     answer: FetchAnswer
     records: tuple[Record, ...]
-    epochs: tuple[int, ...]
 
 
 class SimulatedBroker:
@@ -191,10 +190,10 @@ class SimulatedBroker:
                 record = log.append(world.values[token], epoch)
                 world.checks.written(self, epoch, record)
                 return events.Appended(token=token, log=log.facts())
-            case orders.AppendCopied(batch=batch):
+            case orders.AppendCopied(batch=batch, leader_epoch=epoch):
                 record = self.incoming[batch.position]
-                log.append_copied(record, batch.leader_epoch)
-                world.checks.copied(self, batch.leader_epoch, record)
+                log.append_copied(record, epoch)
+                world.checks.copied(self, epoch, record)
             case orders.AskFlush():
                 if not self.flushes or self.flushes[-1].end_offset < log.facts().end_offset:
                     self.flushes.append(log.begin_flush())
@@ -225,11 +224,12 @@ class SimulatedBroker:
             leader_epoch=order.leader_epoch,
             fetch_offset=order.fetch_offset,
             batches=(),
+            epochs=facts.epochs,
             gaps=log.gaps(),
             high_watermark=order.high_watermark,
             log_start_offset=order.log_start_offset,
         )
-        return Answered(answer, records, tuple(epoch_at(facts.epochs, each.position) for each in records))
+        return Answered(answer, records)
 
     def take_fetch(self, fetch: ReplicaFetch) -> None:
         """Give a follower's fetch that has arrived to the machine, with what this log holds there."""
@@ -246,11 +246,10 @@ class SimulatedBroker:
             BatchFacts(
                 position=record.position,
                 next_offset=record.next_offset,
-                leader_epoch=epoch,
                 crc=record.crc,
                 is_sound=crc_of(record.value) == record.crc,
             )
-            for record, epoch in zip(answered.records, answered.epochs, strict=True)
+            for record in answered.records
         )
         self.incoming = {record.position: record for record in answered.records}
         self.feed(events.AnswerReceived(answer=replace(answered.answer, batches=batches)))

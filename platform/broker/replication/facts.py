@@ -31,11 +31,10 @@ class LogFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchFacts:
-    """A batch that a leader sent. `leader_epoch` is by the leader's list."""
+    """A batch that a leader sent."""
 
     position: int
     next_offset: int
-    leader_epoch: int
     crc: int
     is_sound: bool = True
     """Whether the CRC matches the bytes that arrived."""
@@ -68,6 +67,8 @@ class FetchAnswer:
     leader_epoch: int
     fetch_offset: int
     batches: tuple[BatchFacts, ...]
+    epochs: Epochs
+    """The leader's list, which gives each batch its epoch."""
     gaps: tuple[tuple[int, int], ...]
     """Ranges that the leader's log never held, by intention (a mirror's jump). A follower jumps over no other range."""
     high_watermark: int

@@ -111,13 +111,14 @@ def answered(turn: Turn, answer: FetchAnswer) -> None:
     taken = fitting(log, answer)
     if taken:
         fetch(turn, _end_of(taken[-1]))
-    end, epochs = log.end_offset, log.epochs
+    end, own_epoch = log.end_offset, log.last_epoch
     for one in taken:
+        leader_epoch = states.epoch_at(answer.epochs, end)
+        if leader_epoch > own_epoch:
+            own_epoch = leader_epoch
+            turn.order(BeginEpoch(leader_epoch=leader_epoch, start_offset=end))
         if isinstance(one, BatchFacts):
-            if one.leader_epoch > states.end_epoch(epochs, end):
-                epochs = states.with_epoch(epochs, one.leader_epoch, one.position)
-                turn.order(BeginEpoch(leader_epoch=one.leader_epoch, start_offset=one.position))
-            turn.order(AppendCopied(batch=one))
+            turn.order(AppendCopied(batch=one, leader_epoch=leader_epoch))
         else:
             turn.order(Jump(to_offset=one[1]))
         end = _end_of(one)

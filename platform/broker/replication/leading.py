@@ -30,11 +30,12 @@ TOO_FEW = "fewer members than min.insync.replicas"
 def begin(turn: Turn, node: State) -> None:
     """Lead in the epoch that this process's own swap has begun."""
     replica = turn.replica
-    start_offset = node.epochs[-1].start_offset
-    turn.change(role=Leading(leader_epoch=node.leader_epoch, start_offset=start_offset, began_ms=replica.now_ms))
-    turn.order(CloseConnections(), BeginEpoch(leader_epoch=node.leader_epoch, start_offset=start_offset))
-    if node.lost and node.lost[-1][0] == start_offset and node.lost[-1][1] > start_offset:
-        turn.order(Jump(to_offset=node.lost[-1][1]))
+    begun_at = node.epochs[-1].start_offset
+    goes_on_at = max([begun_at, *(end for begin, end in node.lost if begin == begun_at)])
+    turn.change(role=Leading(leader_epoch=node.leader_epoch, start_offset=goes_on_at, began_ms=replica.now_ms))
+    turn.order(CloseConnections(), BeginEpoch(leader_epoch=node.leader_epoch, start_offset=begun_at))
+    if goes_on_at > begun_at:
+        turn.order(Jump(to_offset=goes_on_at))
     flush_if_needed(turn)
     advance(turn)
 

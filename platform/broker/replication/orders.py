@@ -73,6 +73,7 @@ class AppendCopied:
     """Append a leader's batch at its own position; `LogChanged` tells when it is done."""
 
     batch: BatchFacts
+    leader_epoch: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,6 +11,11 @@ from .lives import Lives
 from .state import State
 
 
+UNKNOWN_BYTES = 1 << 40
+"""How much may have been written and lost so that nobody knows of it: what was not flushed was in the memory of one machine, and
+an offset advances by at least a byte."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
     """A replica that can be reached, and what it knows."""
@@ -43,7 +48,7 @@ def is_due(node: State, candidates: Sequence[Candidate]) -> bool:
 def plan(node: State, candidates: Sequence[Candidate]) -> Plan:
     """Return who goes on: the newest epoch, then the longest log without damage. Raises ValueError without candidates.
 
-    The next batch goes behind every offset that anybody is known to have used, so that no offset means two records.
+    The next batch goes behind every offset that may have been used, so that no offset means two records.
     """
     if not candidates:
         raise ValueError("no replica of the partition can be reached: start its brokers first")
@@ -57,13 +62,14 @@ def plan(node: State, candidates: Sequence[Candidate]) -> Plan:
 
 
 def behind_all(node: State, candidates: Sequence[Candidate]) -> int:
-    """Return an offset behind every one that is known to have been used."""
-    return max(
+    """Return an offset behind every one that was used. Consumers and mirrors may have read what no replica holds any more."""
+    known = max(
         [each.log.end_offset for each in candidates]
         + [each.high_watermark for each in candidates]
         + [each.start_offset for each in node.epochs]
         + [end for _, end in node.lost]
     )
+    return known + UNKNOWN_BYTES
 
 
 def _worth(one: Candidate) -> tuple[int, int, int]:
