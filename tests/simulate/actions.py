@@ -97,6 +97,10 @@ def _old_folder(world: World, a: int, b: int) -> None:
         broker.wipe()
 
 
+def leader_end(world: World, a: int) -> int:
+    return _leading(world, a).log.facts().end_offset
+
+
 def _restore(world: World, a: int, b: int) -> None:
     if not world.checks.is_restored and all(each.is_running for each in world.brokers.values()):
         world.restore_zookeeper(1 + b % 3)
@@ -138,14 +142,14 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "damage": _damage,
     "gap": _gap,
     "wipe": _old_folder,
-    "stranger": lambda world, a, b: world.stranger(_leading(world, a).broker_id, 10**12 if b % 2 else b % 50),
+    "stranger": lambda world, a, b: world.stranger(_leading(world, a).broker_id, 10**12 if b % 2 else leader_end(world, a) if b % 4 else b % 50),
     "configure": lambda world, a, b: world.configure(acks_on_disk=bool(b % 2)),
     "flip": _flip,
     "recreate": lambda world, a, b: world.recreate_topic(),
     "restore": _restore,
     "recover": lambda world, a, b: world.recover(),
 }
-ALWAYS = {"tick": 8, "deliver": 14, "deliver all": 8, "produce": 8, "flush": 3, "end cut": 4, "read node": 4, "suspect": 6, "start": 5}
+ALWAYS: dict[str, float] = {"tick": 8, "deliver": 14, "deliver all": 8, "produce": 8, "flush": 3, "end cut": 4, "read node": 4, "suspect": 6, "start": 5}
 FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
@@ -163,10 +167,16 @@ class Run(NamedTuple):
     actions: tuple[Action, ...]
 
 
-def drawn(seed: int) -> Run:
-    """Return the run of a seed. Some faults are in it, most are not, so that each run goes deep somewhere."""
+def drawn(seed: int, faults: Sequence[str] = ()) -> Run:
+    """Return the run of a seed. Some faults are in it, most are not, so that each run goes deep somewhere.
+
+    `faults`: names of those that it must have; then it has few others.
+    """
     chance = random.Random(seed)
-    weights = dict(ALWAYS) | {name: weight for name, weight in FAULTS.items() if chance.random() < RARE.get(name, 0.45)}
+    share = 0.15 if faults else 0.45
+    weights = {**ALWAYS} | {
+        name: weight for name, weight in FAULTS.items() if chance.random() < min(share, RARE.get(name, 1)) or name in faults
+    }
     names, shares = list(weights), list(weights.values())
     count = chance.randint(SHORTEST, LONGEST)
     chosen = chance.choices(names, shares, k=count)

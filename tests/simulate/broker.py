@@ -45,8 +45,8 @@ class SimulatedBroker:
         self.flushes: list[FlushRun] = []
         self.pending_cut: orders.Cut | orders.BeginEmpty | None = None
         self.incoming: dict[int, Record] = {}
-        self.refusals: dict[int, int] = {}
-        """Refused connections that were acted on, by the leader's start number."""
+        self.refusals: dict[tuple[int, int], int] = {}
+        """Refused connections that were acted on, by leader and start number."""
         self.dies_after: int | None = None
         """How many more orders are carried out before the process is killed."""
 
@@ -282,9 +282,10 @@ class SimulatedBroker:
             answers_fetches=False,
             is_port_refusing=node.leader != NO_LEADER and (leader is None or not leader.is_running),
             is_registered=node.leader != NO_LEADER and zookeeper.registered.get(node.leader) == node.start_number,
-            refusals_acted_on=self.refusals.get(node.start_number, 0),
+            refusals_acted_on=self.refusals.get((node.leader, node.start_number), 0),
         )
         dead = frozenset(each for each in node.copies if each not in zookeeper.registered)
         self.feed(events.LeaderSilent(signs=signs, dead=dead))
         if self.replica is not None and not isinstance(self.replica.role, Following):
-            self.refusals[node.start_number] = self.refusals.get(node.start_number, 0) + 1
+            key = node.leader, node.start_number
+            self.refusals[key] = self.refusals.get(key, 0) + 1

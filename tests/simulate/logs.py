@@ -79,11 +79,15 @@ class ListLog:
             log_start_offset=self.start,
             end_offset=self.end,
             flushed_offset=self.flushed,
-            epochs=self.epochs,
+            epochs=self.listed_epochs(),
             last_crc=NO_CRC if last is None else last.crc,
             is_damaged=bool(self.damaged),
             incarnation=self.incarnation,
         )
+
+    def listed_epochs(self) -> Epochs:
+        """Return the list beside the log."""
+        return self.epochs
 
     def append(self, value: int, leader_epoch: int) -> Record:
         record = Record(self.end, self.end + 10 + value % 3, leader_epoch, value, crc_of(value))

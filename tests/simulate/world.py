@@ -328,9 +328,17 @@ class World:
         if broker.replica is None or real is None:
             return
         fetch = ReplicaFetch(
-            topic_id=self.topic_id, broker_id=2, leader_epoch=broker.replica.noted.leader_epoch, lives=real.lives,
-            fetch_offset=offset, written_offset=offset, flushed_offset=offset, log_start_offset=0, last_epoch=0, last_crc=0,
-        )  # fmt: skip
+            topic_id=self.topic_id,
+            broker_id=2,
+            leader_epoch=broker.replica.noted.leader_epoch,
+            lives=real.lives,
+            fetch_offset=offset,
+            written_offset=offset,
+            flushed_offset=offset,
+            log_start_offset=offset if offset > 1_000 else 0,
+            last_epoch=0,
+            last_crc=0,
+        )
         self.messages.append(Message(broker_id, broker.replica.start_number, fetch))
 
     def expire_registration(self, broker_id: int) -> None:

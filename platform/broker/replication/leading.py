@@ -137,7 +137,7 @@ def why_refused(replica: Replica, event: FetchReceived) -> str | None:
         return "another epoch"
     if is_stranger(node, fetch.broker_id):
         return "not a replica of this partition"
-    if replica.is_cut_off and replica.undecided:
+    if must_be_silent(replica):
         return "cut off from ZooKeeper"
     if is_beyond(fetch.written_offset, replica.log.end_offset):
         return "more than the leader has"
@@ -145,6 +145,11 @@ def why_refused(replica: Replica, event: FetchReceived) -> str | None:
     if not is_empty and not is_match(event):
         return "another batch at the end"
     return None
+
+
+def must_be_silent(replica: Replica) -> bool:
+    """Return whether this leader needs a swap and gets no answer from ZooKeeper: then another one must be able to take over."""
+    return replica.is_cut_off and bool(replica.undecided)
 
 
 def is_stranger(node: State, broker_id: int) -> bool:

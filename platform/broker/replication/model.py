@@ -213,13 +213,13 @@ def _begin_takeover(turn: Turn, role: TakingOver) -> None:
     """Stop fetching, cut by the node that was read, then swap."""
     turn.change(role=role)
     turn.order(CloseConnections())
-    if not turn.replica.is_cutting and cuts_before_leading(turn):
+    if has_cut(turn):
         _ask_for_leadership(turn, role)
 
 
-def cuts_before_leading(turn: Turn) -> bool:
-    """Order the cut that is due; return whether none is."""
-    return following.cut_if_needed(turn)
+def has_cut(turn: Turn) -> bool:
+    """Return whether the log is cut as the obeyed node asks, so that its end may become the start of an epoch."""
+    return not turn.replica.is_cutting and following.cut_if_needed(turn)
 
 
 def _ask_for_leadership(turn: Turn, role: TakingOver) -> None:
@@ -245,6 +245,8 @@ def _tick(turn: Turn, now_ms: int) -> None:
             leading.flush_if_needed(turn)
             leading.change_set(turn)
         case Following():
+            if replica.log.is_damaged:
+                _leave_set(turn)
             leading.flush_if_needed(turn)
             following.go_on(turn)
         case Waiting():

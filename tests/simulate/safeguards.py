@@ -1,0 +1,202 @@
+"""The safeguards of the replication machine, each with the way to switch it off, and the trace that catches it then.
+
+`test_safeguards.py` proves that the trace and the random search both notice. Where the search cannot, the reason stands here.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from headrace.broker.replication import (
+    acknowledging,
+    following,
+    group_epoch,
+    leading,
+    lives,
+    model,
+    recovery,
+    replica,
+    set_changes,
+    state,
+    swaps,
+)
+from headrace.broker.replication.facts import LogFacts
+from headrace.broker.replication.state import EpochStart
+
+from . import logs, traces, world
+
+
+class Safeguard(NamedTuple):
+    trace: Callable[[], None]
+    off: tuple[tuple[object, str, Callable[..., Any]], ...]
+    faults: tuple[str, ...] = ()
+    """What the runs of the search must contain."""
+    unseen_by_search: str = ""
+    """Why the search cannot notice."""
+
+
+def _yes(*_: Any, **__: Any) -> bool:
+    return True
+
+
+def _no(*_: Any, **__: Any) -> bool:
+    return False
+
+
+def _one(place: object, name: str, stand_in: Callable[..., Any]) -> tuple[tuple[object, str, Callable[..., Any]], ...]:
+    return ((place, name, stand_in),)
+
+
+def _same_epoch(node: state.State) -> int:
+    return node.leader_epoch or 1
+
+
+def _epochs_by_bytes(log: logs.ListLog) -> state.Epochs:
+    found: dict[int, int] = {}
+    for record in log.rows:
+        found.setdefault(record.epoch_in_bytes, record.position)
+    return tuple(EpochStart(leader_epoch=epoch, start_offset=start) for epoch, start in found.items())
+
+
+def _start_alone(one: replica.Replica, *_: Any) -> int:
+    return one.log.log_start_offset
+
+
+def _by_anybody(one: replica.Replica) -> bool:
+    return one.node is not None and (one.entry() is not None or not one.node.members)
+
+
+def _shown_at_once(one: replica.Replica) -> int | None:
+    return one.high_watermark if isinstance(one.role, replica.Leading) else None
+
+
+def _by_broker(one: replica.Replica, node: state.State) -> bool:
+    return node.leader == one.broker_id
+
+
+def _known_ends(node: state.State, candidates: Iterable[recovery.Candidate]) -> int:
+    return max(each.log.end_offset for each in candidates)
+
+
+def _joins_unflushed(progress: Any, *, needed_offset: int, acks_on_disk: bool) -> bool:
+    return bool(progress.written_offset >= needed_offset)
+
+
+def _converted_at_once(member: state.Member, wanted_life: str, **_: Any) -> state.Member | None:
+    return None if member.life == wanted_life else replace(member, life=wanted_life)
+
+
+def _written(member: state.Member, log: LogFacts, **_: Any) -> int:
+    return log.end_offset
+
+
+SAFEGUARDS: dict[str, Safeguard] = {
+    "1 the epoch grows with each process": Safeguard(traces.trace_06, _one(state, "after", _same_epoch)),
+    "1 a folder belongs to a topic's id": Safeguard(traces.trace_08, _one(lives, "belongs", _yes), ("recreate", "kill")),
+    "2 a swap is fenced by its process": Safeguard(
+        traces.trace_02, _one(swaps, "fence_of", lambda *_: None), ("swap answer", "land late", "kill", "expire")
+    ),
+    "2 lost memory is a new life": Safeguard(traces.trace_05, _one(lives, "survives_in_memory", _yes), ("power",)),
+    "2 a disk is trusted once it has everything": Safeguard(
+        traces.trace_17,
+        ((set_changes, "joins", _joins_unflushed), (set_changes, "converted", _converted_at_once)),
+        ("configure", "power"),
+    ),
+    "3 only this process's own swap makes it lead": Safeguard(traces.trace_06, _one(leading, "leads", _by_broker), ("kill",)),
+    "3 waiters end with the leadership": Safeguard(
+        traces.trace_09_waiter, _one(leading, "ended_waiters", lambda _: ()), ("expire",)
+    ),
+    "4 proposed sets must have it, too": Safeguard(
+        traces.trace_01,
+        _one(acknowledging, "needed", lambda held, _: frozenset(held.members)),
+        ("swap answer", "silence", "lose message", "kill"),
+    ),
+    "2 a member by its disk counts by its disk": Safeguard(
+        traces.trace_17_back, _one(acknowledging, "counts_flushed", _no), ("power", "configure")
+    ),
+    "4 the leader's own flush counts": Safeguard(
+        traces.trace_17_leader, _one(acknowledging, "own_reach", _written), ("power", "configure")
+    ),
+    "4 the watermark never goes back": Safeguard(
+        traces.trace_04_watermark, _one(acknowledging, "watermark", lambda _, reaches: min(reaches)), ("silence", "kill")
+    ),
+    "4 a duplicate waits for its first": Safeguard(
+        traces.trace_04_duplicate, _one(leading, "duplicate_waits_for", lambda _: 0), ("retry",)
+    ),
+    "5 a fetch must match the leader's log": Safeguard(traces.trace_12, _one(leading, "is_match", _yes), ("stranger",)),
+    "5 nobody has more than the leader": Safeguard(traces.trace_12, _one(leading, "is_beyond", _no), ("stranger",)),
+    "5 only replicas are listened to": Safeguard(
+        traces.trace_12_not_a_replica,
+        _one(leading, "is_stranger", _no),
+        unseen_by_search="the machine asks nobody but the members; this saves memory, not records",
+    ),
+    "5 what is asked ahead does not count": Safeguard(
+        traces.trace_12_asked_ahead, _one(acknowledging, "counted", lambda fetch: fetch.fetch_offset), ("die soon",)
+    ),
+    "5 what an earlier life had does not count": Safeguard(
+        traces.trace_05_counted, _one(acknowledging, "is_of_this_life", _yes), ("power", "lose message")
+    ),
+    "5 answers of other epochs are dropped": Safeguard(
+        traces.trace_05_late_answer, _one(following, "is_of_my_leader", _yes), ("deliver any", "expire")
+    ),
+    "5 a batch's CRC is checked": Safeguard(traces.trace_10_on_the_way, _one(following, "is_sound", _yes), ("corrupt",)),
+    "5 only announced gaps are jumped": Safeguard(
+        traces.trace_10_hole,
+        _one(following, "is_announced", _yes),
+        unseen_by_search="a leader's answer lacks a batch only where its file does, and damage ends an answer",
+    ),
+    "6 never fewer than min.insync.replicas": Safeguard(
+        traces.trace_07, _one(set_changes, "may_be_without", lambda members, _: len(members) > 1), ("silence", "power", "kill")
+    ),
+    "6 who comes in has everything": Safeguard(traces.trace_06_joins, _one(set_changes, "joins", _yes), ("silence", "kill")),
+    "7 a damaged replica does not lead": Safeguard(
+        traces.trace_10_damaged_member, _one(model, "may_lead", _by_anybody), ("damage", "kill")
+    ),
+    "7 a log is cut before it leads": Safeguard(
+        traces.trace_04,
+        _one(model, "has_cut", _yes),
+        ("kill", "expire"),
+    ),
+    "7 an unanswered swap is settled by a swap": Safeguard(
+        traces.trace_03, _one(swaps, "settles", lambda swap, read: read.version >= swap.version), ("swap answer", "land late")
+    ),
+    "7 a new leader shows nothing too early": Safeguard(
+        traces.trace_07_shown, _one(world, "visible_end", _shown_at_once), ("kill", "expire")
+    ),
+    "8 a live leader is not taken over": Safeguard(traces.trace_16, _one(model, "may_take_over", _yes)),
+    "8 a leader without ZooKeeper is silent": Safeguard(
+        traces.trace_16_cut_off,
+        _one(leading, "must_be_silent", _no),
+        unseen_by_search="liveness: the checks of the search end all faults before they ask who leads",
+    ),
+    "9 what the leader never had is cut": Safeguard(traces.trace_09, _one(following, "cut_if_needed", _yes), ("expire",)),
+    "9 a flush from before a cut counts nothing": Safeguard(
+        traces.trace_09, _one(model, "is_current", _yes), ("expire", "power", "configure")
+    ),
+    "9 the list beside the log gives the epoch": Safeguard(
+        traces.trace_18, _one(logs.ListLog, "listed_epochs", _epochs_by_bytes), ("flip", "kill")
+    ),
+    "10 deletion is answered by all": Safeguard(
+        traces.trace_13, _one(leading, "deleted_by_all", _start_alone), ("delete records", "expire")
+    ),
+    "10 nothing is deleted beyond the watermark": Safeguard(
+        traces.trace_13_beyond, _one(leading, "may_delete", _yes), ("delete records",)
+    ),
+    "11 a recovery begins behind every offset": Safeguard(
+        traces.trace_14, _one(recovery, "behind_all", _known_ends), ("power", "recover")
+    ),
+    "11 a recovery is for a loss": Safeguard(traces.trace_14_not_due, _one(recovery, "is_due", _yes), ("power", "recover")),
+    "12 an older node is obeyed by nobody": Safeguard(
+        traces.trace_11, _one(model, "is_older", _no), ("restore", "silence", "kill")
+    ),
+    "12 what is known to be acknowledged is not cut": Safeguard(
+        traces.trace_11_known_to_be_acknowledged,
+        _one(following, "contradicts_the_watermark", _no),
+        unseen_by_search="a second net below the rule before it: no run gets past that one",
+    ),
+    "15 a commit is fenced by the group's epoch": Safeguard(
+        traces.trace_15,
+        _one(group_epoch, "commit", lambda _, offsets: group_epoch.GroupCommit(held_epoch=None, offsets=offsets)),
+        unseen_by_search="it is searched by its trace: twenty random histories of two coordinators",
+    ),
+}
