@@ -537,8 +537,9 @@ def trace_17_back() -> None:
     world = led(acks_on_disk=True)
     for broker in world.brokers.values():
         broker.flushes.clear()
-    world.swap_modes = [LOST_NEVER]
+    world.swap_modes = [ANSWER_LATE]
     world.configure(acks_on_disk=False)
+    world.messages.clear()
     world.produce(1)
     for _ in range(3):
         for broker_id in (2, 3):
@@ -546,9 +547,9 @@ def trace_17_back() -> None:
         world.deliver_all()
     for broker in world.brokers.values():
         broker.flushes.clear()
-        broker.cut_power(random.Random(4))
-    for broker in world.brokers.values():
+        broker.cut_power(random.Random(0))
         broker.start()
+    world.messages.clear()
     world.elect(2)
     ended(world)
 
