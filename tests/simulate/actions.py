@@ -90,15 +90,19 @@ def _gap(world: World, a: int, b: int) -> None:
             return
 
 
-def _old_folder(world: World, a: int, b: int) -> None:
-    """The folder of one stopped broker is replaced by an older copy of itself: nothing, here."""
+def _empty_folder(world: World, a: int, b: int) -> None:
+    """One stopped broker gets an empty folder."""
     broker = _broker(world, a)
-    if not broker.is_running and all(each.is_running for each in world.brokers.values() if each is not broker):
+    if not broker.is_running and not world.checks.is_restored and all(each.is_running for each in world.brokers.values() if each is not broker):
         broker.wipe()
 
 
-def leader_end(world: World, a: int) -> int:
-    return _leading(world, a).log.facts().end_offset
+def _stranger(world: World, a: int, b: int) -> None:
+    """A fetch in the name of replica 2. That an empty log is claimed in its name, only the peer's certificate can refute."""
+    leader = _leading(world, a)
+    facts = leader.log.facts()
+    if facts.end_offset > facts.log_start_offset:
+        world.stranger(leader.broker_id, (10**12, facts.end_offset, facts.end_offset, facts.end_offset + 1 + b % 50)[b % 4])
 
 
 def _restore(world: World, a: int, b: int) -> None:
@@ -141,8 +145,8 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "corrupt": lambda world, a, b: world.corrupt(b),
     "damage": _damage,
     "gap": _gap,
-    "wipe": _old_folder,
-    "stranger": lambda world, a, b: world.stranger(_leading(world, a).broker_id, 10**12 if b % 2 else leader_end(world, a) if b % 4 else b % 50),
+    "wipe": _empty_folder,
+    "stranger": _stranger,
     "configure": lambda world, a, b: world.configure(acks_on_disk=bool(b % 2)),
     "flip": _flip,
     "recreate": lambda world, a, b: world.recreate_topic(),

@@ -62,6 +62,10 @@ class SimulatedBroker:
             life == self.note.lives.disk or (life == self.note.lives.memory and not self.has_lost_memory)
         )
 
+    @property
+    def disk_life(self) -> str | None:
+        return None if self.note is None else self.note.lives.disk
+
     def start(self) -> None:
         self.has_lost_memory = False
         world, zookeeper = self.world, self.world.zookeeper

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from headrace.broker.replication import events
 from headrace.broker.replication.replica import Leading, Replica, Stopped, TakingOver
-from headrace.broker.replication.state import NO_LEADER
+from headrace.broker.replication.state import NO_LEADER, State
 
 from .logs import Record
 
@@ -69,17 +69,41 @@ class Checks:
             node = before.node
             assert node is not None
             self.takeovers += 1
+            if broker.log.facts().is_damaged:
+                raise Wrong(f"broker {broker.broker_id} takes over with a damaged log")
             leader = self.world.brokers.get(node.leader)
             is_alive = leader is not None and leader.replica is not None and leader.replica.start_number == node.start_number
             is_registered = self.world.zookeeper.registered.get(node.leader) == node.start_number
             if is_alive and is_registered and node.leader != NO_LEADER:
                 raise Wrong(f"broker {broker.broker_id} takes over from {node.leader}, which runs and is registered")
+        self.changes_landed()
+
+    def changes_landed(self) -> None:
+        """Check every change of the node against the truth about brokers and logs."""
         landed = self.world.zookeeper.landed
         for topic_id, old, new in landed[self.landed_count :]:
-            if topic_id == self.world.topic_id and (new.leader, new.start_number) != (old.leader, old.start_number):
-                if new.leader_epoch <= old.leader_epoch:
-                    raise Wrong(f"the leader epoch goes from {old.leader_epoch} to {new.leader_epoch} with another leader")
+            if topic_id == self.world.topic_id:
+                self._change_landed(old, new)
         self.landed_count = len(landed)
+
+    def _change_landed(self, old: State, new: State) -> None:
+        is_recovery = len(new.lost) > len(old.lost)
+        if (new.leader, new.start_number) != (old.leader, old.start_number):
+            if new.leader_epoch <= old.leader_epoch:
+                raise Wrong(f"the leader epoch goes from {old.leader_epoch} to {new.leader_epoch} with another leader")
+            if self.world.zookeeper.starts[new.leader] != new.start_number:
+                raise Wrong(f"start {new.start_number} of broker {new.leader} leads, which was started again since")
+        if len(new.members) < min(len(old.members), self.world.min_insync_replicas) and not is_recovery:
+            raise Wrong(f"the set goes from {old.members} to {new.members}, below min.insync.replicas")
+        kept = [at for at in self.acked if not any(begin <= at < to for begin, to in (*self.given_up, *new.lost))]
+        for member in new.members if kept else ():
+            broker = self.world.brokers[member.broker_id]
+            facts = broker.log.facts()
+            if not broker.has_life(member.life) or facts.is_damaged or self.is_restored:
+                continue
+            has = broker.log.physically_flushed() if member.life == broker.disk_life else facts.end_offset
+            if has <= max(kept):
+                raise Wrong(f"{member} is in the set, and has up to {has}; {max(kept)} was acknowledged")
 
     def written(self, broker: "SimulatedBroker", epoch: int, record: Record) -> None:
         """A leader has appended."""

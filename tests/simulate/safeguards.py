@@ -134,10 +134,14 @@ SAFEGUARDS: dict[str, Safeguard] = {
         traces.trace_12_asked_ahead, _one(acknowledging, "counted", lambda fetch: fetch.fetch_offset), ("die soon",)
     ),
     "5 what an earlier life had does not count": Safeguard(
-        traces.trace_05_counted, _one(acknowledging, "is_of_this_life", _yes), ("power", "lose message")
+        traces.trace_05_counted,
+        _one(acknowledging, "is_of_this_life", _yes),
+        unseen_by_search="what has another life cannot lead, and what it counts for it has: a second net",
     ),
     "5 answers of other epochs are dropped": Safeguard(
-        traces.trace_05_late_answer, _one(following, "is_of_my_leader", _yes), ("deliver any", "expire")
+        traces.trace_05_late_answer,
+        _one(following, "is_of_my_leader", _yes),
+        unseen_by_search="what was appended then does not match the leader's log, and is cut: a second net",
     ),
     "5 a batch's CRC is checked": Safeguard(traces.trace_10_on_the_way, _one(following, "is_sound", _yes), ("corrupt",)),
     "5 only announced gaps are jumped": Safeguard(

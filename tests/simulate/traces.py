@@ -547,7 +547,7 @@ def trace_17_back() -> None:
         world.deliver_all()
     for broker in world.brokers.values():
         broker.flushes.clear()
-        broker.cut_power(random.Random(0))
+        broker.cut_power(random.Random(1))
         broker.start()
     world.messages.clear()
     world.elect(2)
@@ -701,4 +701,6 @@ def trace_07_shown() -> None:
     ended(world)
 
 
-TRACES: dict[str, Callable[[], None]] = {name: value for name, value in list(globals().items()) if name.startswith("trace_")}
+TRACES: dict[str, Callable[[], None]] = {
+    name.removeprefix("trace_"): value for name, value in list(globals().items()) if name.startswith("trace_")
+}
