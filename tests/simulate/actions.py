@@ -93,7 +93,11 @@ def _gap(world: World, a: int, b: int) -> None:
 def _empty_folder(world: World, a: int, b: int) -> None:
     """One stopped broker gets an empty folder."""
     broker = _broker(world, a)
-    if not broker.is_running and not world.checks.is_restored and all(each.is_running for each in world.brokers.values() if each is not broker):
+    if (
+        not broker.is_running
+        and not world.checks.is_restored
+        and all(each.is_running for each in world.brokers.values() if each is not broker)
+    ):
         broker.wipe()
 
 
@@ -153,7 +157,17 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "restore": _restore,
     "recover": lambda world, a, b: world.recover(),
 }
-ALWAYS: dict[str, float] = {"tick": 8, "deliver": 14, "deliver all": 8, "produce": 8, "flush": 3, "end cut": 4, "read node": 4, "suspect": 6, "start": 5}
+ALWAYS: dict[str, float] = {
+    "tick": 8,
+    "deliver": 14,
+    "deliver all": 8,
+    "produce": 8,
+    "flush": 3,
+    "end cut": 4,
+    "read node": 4,
+    "suspect": 6,
+    "start": 5,
+}
 FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,

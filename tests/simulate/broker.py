@@ -80,9 +80,7 @@ class SimulatedBroker:
             known_start_number=known,
             token=f"{self.broker_id}.{start_number}.{self.boots}",
         )
-        self.note = FolderNote(
-            lives=at_start, boot_id=f"boot {self.boots}", start_number=start_number, was_stopped_cleanly=False
-        )
+        self.note = FolderNote(lives=at_start, boot_id=f"boot {self.boots}", start_number=start_number, was_stopped_cleanly=False)
         self.replica = Replica(
             topic_id=world.topic_id,
             broker_id=self.broker_id,
@@ -166,9 +164,7 @@ class SimulatedBroker:
             result = self._carry_out_one(order)
             if result is not None:
                 results.append(result)
-            is_log_changed |= isinstance(
-                order, orders.BeginEpoch | orders.Jump | orders.AppendCopied | orders.AdvanceStart
-            )
+            is_log_changed |= isinstance(order, orders.BeginEpoch | orders.Jump | orders.AppendCopied | orders.AdvanceStart)
         if is_log_changed:
             results.append(events.LogChanged(log=self.log.facts()))
         for result in results:

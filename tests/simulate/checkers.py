@@ -260,7 +260,9 @@ class Checks:
         values = [each.value for each in records]
         if len(values) != len(set(values)):
             raise Wrong(f"a record is there twice: {values}")
-        stopped = [each.broker_id for each in self.world.brokers.values() if each.replica and isinstance(each.replica.role, Stopped)]
+        stopped = [
+            each.broker_id for each in self.world.brokers.values() if each.replica and isinstance(each.replica.role, Stopped)
+        ]
         if stopped:
             raise Wrong(f"brokers {stopped} have stopped")
         if self.world.open_tokens:

@@ -207,7 +207,9 @@ class World:
 
     def retry(self, broker_id: int, which: int) -> None:
         """Send a record again whose request was not acknowledged, as an idempotent producer does."""
-        missing = [value for value in self.values if value >= self.checks.first_value and value not in self.checks.acknowledged_values]
+        missing = [
+            value for value in self.values if value >= self.checks.first_value and value not in self.checks.acknowledged_values
+        ]
         if missing:
             self.produce(broker_id, missing[which % len(missing)])
 
@@ -300,7 +302,9 @@ class World:
     def recover(self) -> None:
         """What an operator does when no member has its life: the plan is carried out."""
         node = self.node()
-        running = [each for each in self.brokers.values() if each.replica is not None and not isinstance(each.replica.role, Stopped)]
+        running = [
+            each for each in self.brokers.values() if each.replica is not None and not isinstance(each.replica.role, Stopped)
+        ]
         candidates = [
             recovery.Candidate(
                 broker_id=each.broker_id,
@@ -347,4 +351,3 @@ class World:
     def expire_registration(self, broker_id: int) -> None:
         """ZooKeeper's session of a running broker has ended; the process comes back with the next `heal` or start."""
         self.zookeeper.registered.pop(broker_id, None)
-

@@ -232,8 +232,11 @@ def change_set(turn: Turn) -> None:
         return
     own = node.member(replica.broker_id)
     wanted_life = replica.lives.of(is_flushed=replica.acks_on_disk)
-    mine = None if own is None else set_changes.converted(
-        own, wanted_life, flushed_offset=replica.log.flushed_offset, high_watermark=replica.high_watermark
+    needed_offset = max(replica.high_watermark, role.start_offset)
+    mine = (
+        None
+        if own is None
+        else set_changes.converted(own, wanted_life, flushed_offset=replica.log.flushed_offset, needed_offset=needed_offset)
     )
     if mine is not None:
         propose(turn, set_changes.with_member(node, mine))
@@ -242,7 +245,7 @@ def change_set(turn: Turn) -> None:
         node,
         role.progress,
         leader=replica.broker_id,
-        needed_offset=max(replica.high_watermark, role.start_offset),
+        needed_offset=needed_offset,
         acks_on_disk=replica.acks_on_disk,
         min_insync_replicas=replica.min_insync_replicas,
         now_ms=replica.now_ms,
@@ -278,7 +281,11 @@ def next_state(replica: Replica, node: State, *, dead: frozenset[int], recover_a
     else:
         kept = list(node.members)
         for member in node.members:
-            if member.broker_id in dead and member != own and set_changes.may_be_without(tuple(kept), replica.min_insync_replicas):
+            if (
+                member.broker_id in dead
+                and member != own
+                and set_changes.may_be_without(tuple(kept), replica.min_insync_replicas)
+            ):
                 kept.remove(member)
         members = tuple(kept)
     return replace(

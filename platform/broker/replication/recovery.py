@@ -10,7 +10,6 @@ from .facts import LogFacts
 from .lives import Lives
 from .state import State
 
-
 UNKNOWN_BYTES = 1 << 40
 """How much may have been written and lost so that nobody knows of it: what was not flushed was in the memory of one machine, and
 an offset advances by at least a byte."""
