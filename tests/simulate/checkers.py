@@ -160,9 +160,8 @@ class Checks:
             return
         for member in node.members if replica.role.leader_epoch == node.leader_epoch else ():
             other = self.world.brokers[member.broker_id]
-            if other.has_life(member.life):
-                if other.log.facts().end_offset < to_offset:
-                    raise Wrong(f"records up to {to_offset} are deleted, and member {member} has not got so far")
+            if other.has_life(member.life) and other.log.facts().end_offset < to_offset:
+                raise Wrong(f"records up to {to_offset} are deleted, and member {member} has not got so far")
 
     def deletion_acknowledged(self, broker: "SimulatedBroker", offset: int) -> None:
         assert broker.replica is not None

@@ -12,7 +12,7 @@ from headrace.broker.replication.events import LogChanged, NodeRead, SwapAnswere
 from headrace.broker.replication.facts import Progress
 from headrace.broker.replication.lives import Lives
 from headrace.broker.replication.replica import Leading, Stopped
-from headrace.broker.replication.state import Member
+from headrace.broker.replication.state import EpochStart, Member, State
 from headrace.broker.replication.swaps import Answer, Swap
 
 from .broker import SimulatedBroker
@@ -336,12 +336,16 @@ def trace_11_known_to_be_acknowledged() -> None:
     world.settle()
     second = world.brokers[2]
     assert second.replica is not None
-    old = world.zookeeper.history[world.topic_id][0]
     node = world.node()
-    forged = type(node)(
-        leader=3, start_number=1, leader_epoch=7, members=node.members, epochs=(type(node.epochs[0])(leader_epoch=7, start_offset=10),),
-        replicas=old.replicas, version=node.version + 9,
-    )  # fmt: skip
+    forged = State(
+        leader=3,
+        start_number=1,
+        leader_epoch=7,
+        members=node.members,
+        epochs=(EpochStart(leader_epoch=7, start_offset=10),),
+        replicas=node.replicas,
+        version=node.version + 9,
+    )
     second.feed(NodeRead(state=forged, is_synced=True))
     second.end_cut()
     assert len(second.log.records()) == 3, "acknowledged records were cut"

@@ -45,8 +45,12 @@ class World:
     """`make_log` returns a new empty log for a broker."""
 
     def __init__(
-        self, *, make_log: Callable[[int], SimulatedLog] = lambda _: ListLog(), min_insync_replicas: int = 2, acks_on_disk: bool = False
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        make_log: Callable[[int], SimulatedLog] = lambda _: ListLog(),
+        min_insync_replicas: int = 2,
+        acks_on_disk: bool = False,
+    ) -> None:
         self.make_log = make_log
         self.min_insync_replicas = min_insync_replicas
         self.acks_on_disk = acks_on_disk

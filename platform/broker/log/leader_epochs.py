@@ -30,26 +30,32 @@ LeaderEpochs = tuple[LeaderEpoch, ...]
 def read(folder: Path) -> LeaderEpochs:
     """Return the list, () when there is none. Raises OSError, and ValueError for a file of another format or a damaged one."""
     try:
-        lines = (folder / NAME).read_text("ascii").splitlines()
+        content = (folder / NAME).read_bytes()
     except FileNotFoundError:
         return ()
-    found = tuple(LeaderEpoch(*map(int, line.split(" "))) for line in lines[2:])
-    if lines[:1] != ["0"] or lines[1:2] != [str(len(found))] or list(found) != sorted(set(found)):
-        raise ValueError(f"{folder / NAME} does not have the format that is written here")
+    lines = content.decode("ascii", "replace").splitlines()
+    pairs = [line.split(" ") for line in lines[2:]]
+    found = tuple(LeaderEpoch(int(pair[0]), int(pair[1])) for pair in pairs if len(pair) == 2 and all(map(str.isdigit, pair)))
+    if _content(found) != content or list(found) != sorted(set(found)):
+        raise ValueError(f"{NAME} is damaged or of another version")
     return found
 
 
 def write(folder: Path, epochs: LeaderEpochs) -> None:
     """Write the list in the place of the older one, and wait until it is on disk. Raises OSError."""
-    lines = ["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs)]
     fd = os.open(folder / SCRATCH, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
     try:
-        os.write(fd, ("\n".join(lines) + "\n").encode("ascii"))
+        os.write(fd, _content(epochs))
         os.fsync(fd)
     finally:
         os.close(fd)
     os.rename(folder / SCRATCH, folder / NAME)
     folders.sync(folder)
+
+
+def _content(epochs: LeaderEpochs) -> bytes:
+    lines = ["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs)]
+    return ("\n".join(lines) + "\n").encode("ascii")
 
 
 def with_epoch(epochs: LeaderEpochs, leader_epoch: int, start_offset: int) -> LeaderEpochs:

@@ -39,9 +39,10 @@ def follow(turn: Turn, node: State) -> None:
 def go_on(turn: Turn) -> None:
     """Cut if that is needed, then fetch."""
     replica, role = turn.replica, turn.replica.role
-    if isinstance(role, Following) and not replica.is_cutting and cut_if_needed(turn):
-        if role.leader not in (replica.broker_id, NO_LEADER):
-            fetch(turn, replica.log.end_offset)
+    if not isinstance(role, Following) or replica.is_cutting or not cut_if_needed(turn):
+        return
+    if role.leader not in (replica.broker_id, NO_LEADER):
+        fetch(turn, replica.log.end_offset)
 
 
 def cut_if_needed(turn: Turn) -> bool:

@@ -51,7 +51,7 @@ def at_start(note: FolderNote | None, *, boot_id: str, start_number: int, known_
 
 
 def survives_in_memory(note: FolderNote, boot_id: str) -> bool:
-    """Return whether what was written and not flushed is still there: the system ran on, or everything was flushed at the stop."""
+    """Return whether what was written is still there: the system ran on, or everything was flushed at the stop."""
     return (note.boot_id == boot_id or note.was_stopped_cleanly) and not note.has_failed_flush
 
 

@@ -181,9 +181,10 @@ def _leave_set(turn: Turn) -> None:
     """Ask that this damaged member is removed, if the set stays large enough."""
     replica = turn.replica
     node, own = replica.node, replica.entry()
-    if node is not None and own is not None and not replica.undecided:
-        if set_changes.may_be_without(node.members, replica.min_insync_replicas):
-            leading.propose(turn, set_changes.without(node, replica.broker_id))
+    if node is None or own is None or replica.undecided:
+        return
+    if set_changes.may_be_without(node.members, replica.min_insync_replicas):
+        leading.propose(turn, set_changes.without(node, replica.broker_id))
 
 
 # -- taking over -----------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ class Replica:
     """`flush.ack=always`."""
     silent_ms: int = 10_000
     """A member that was not heard for this long is removed from the set."""
-    log: LogFacts = LogFacts()
+    log: LogFacts
     noted: Noted = Noted()
     role: Role = Waiting()
     node: State | None = None

@@ -73,8 +73,8 @@ def next_change(
 def converted(member: Member, wanted_life: str, *, flushed_offset: int, needed_offset: int) -> Member | None:
     """Return the leader's own entry after `flush.ack` has changed, None while it must stay.
 
-    A disk life says that the disk has everything acknowledged. That is true only once the log is flushed to `needed_offset`: a new
-    leader knows an old watermark, so the start of its epoch counts, too. A memory life in its place needs nothing.
+    A disk life says that the disk has everything acknowledged. That is true only once the log is flushed to `needed_offset`: a
+    new leader knows an old watermark, so the start of its epoch counts, too. A memory life in its place needs nothing.
     """
     if member.life == wanted_life or (counts_flushed(wanted_life) and flushed_offset < needed_offset):
         return None
