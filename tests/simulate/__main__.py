@@ -10,7 +10,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from multiprocessing import get_context
+from multiprocessing import Pool
 from pathlib import Path
 
 from .actions import drawn, failure_of, play, shrunk, told
@@ -38,7 +38,7 @@ def search(start: int, until: int, workers: int) -> tuple[int, str] | None:
     """Play the runs [start, until). Return the lowest failing seed and the reason; progress goes to the state file."""
     began, passed, acknowledgements, takeovers = time.monotonic(), 0, 0, 0
     ranges = [range(at, min(at + RANGE, until)) for at in range(start, until, RANGE)]
-    with get_context("spawn").Pool(workers) as pool:
+    with Pool(workers) as pool:
         # A `kill` ends the workers too: an exception leaves the block, a signal's default does not.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
         for seeds, outcome in zip(ranges, pool.imap(first_failure, ranges), strict=True):

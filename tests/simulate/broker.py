@@ -13,7 +13,7 @@ from headrace.broker.replication.replica import Following, Noted, Replica
 from headrace.broker.replication.state import NO_LEADER, end_epoch
 from headrace.broker.replication.suspicion import Signs
 
-from .logs import FlushRun, Record, SimulatedLog, crc_of
+from .logs import FlushRun, Record, SimulatedLog
 
 if TYPE_CHECKING:
     from .world import World
@@ -247,7 +247,7 @@ class SimulatedBroker:
                 position=record.position,
                 next_offset=record.next_offset,
                 crc=record.crc,
-                is_sound=crc_of(record.value) == record.crc,
+                is_sound=self.log.crc_of(record.value) == record.crc,
             )
             for record in answered.records
         )

@@ -22,10 +22,6 @@ class Record(NamedTuple):
     crc: int
 
 
-def crc_of(value: int) -> int:
-    return zlib.crc32(b"%d" % value)
-
-
 class FlushRun(NamedTuple):
     """A flush that has begun."""
 
@@ -46,6 +42,7 @@ class SimulatedLog(Protocol):
     def ending_at(self, offset: int) -> Record | None: ...
     def end_of(self, value: int) -> int | None: ...
     def gaps(self) -> tuple[tuple[int, int], ...]: ...
+    def crc_of(self, value: int) -> int: ...
     def begin_epoch(self, leader_epoch: int, start_offset: int) -> None: ...
     def cut(self, to_offset: int) -> None: ...
     def begin_empty(self, at_offset: int) -> None: ...
@@ -90,7 +87,7 @@ class ListLog:
         return self.epochs
 
     def append(self, value: int, leader_epoch: int) -> Record:
-        record = Record(self.end, self.end + 10 + value % 3, leader_epoch, value, crc_of(value))
+        record = Record(self.end, self.end + 10 + value % 3, leader_epoch, value, self.crc_of(value))
         self.append_copied(record, leader_epoch)
         return record
 
@@ -125,6 +122,9 @@ class ListLog:
         if self.end > end:
             found.append((end, self.end))
         return tuple(found)
+
+    def crc_of(self, value: int) -> int:
+        return zlib.crc32(b"%d" % value)
 
     def begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
         self.epochs = with_epoch(self.epochs, leader_epoch, start_offset)

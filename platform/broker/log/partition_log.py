@@ -264,6 +264,18 @@ class PartitionLog:
             raise self._name.fault(error) from error
         self._epochs = epochs
 
+    def jump_to(self, offset: int, now_ms: int) -> None:
+        """Let the log go on at `offset`, behind its end: an empty log begins there, any other one gets a gap in front of it.
+
+        On disk with the next flush. Raises `OffsetOutOfRange` before the log end, `AppendFailed`, `LogUnusable`.
+        """
+        if self._end.failure is not None:
+            raise self._end.failure
+        if offset < self.log_end_offset:
+            raise self._name.out_of_range(offset, self.log_start_offset, self.log_end_offset)
+        if offset > self.log_end_offset:
+            self._end.move_to(offset, 0, now_ms)
+
     def cut_end(self, to_offset: int, *, aside: Path, now_ms: int) -> "PartitionLog":
         """Close this log, make it end at `to_offset`, durably, and return it opened again. `log_cut` says how.
 

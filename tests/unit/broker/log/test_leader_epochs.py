@@ -129,10 +129,26 @@ def test_a_flush_and_a_checkpoint_from_before_a_cut_change_nothing_after_it(tmp_
     again.append(batch(b"new"), NOW_MS)
     flush.run()
     flush.done()
-    checkpoint.run()
-    checkpoint.done()
+    with pytest.raises(OSError, match="no sidecar is written") as caught:
+        checkpoint.run()
+    checkpoint.failed(caught.value)
     assert again.flushed_offset == kept.next_offset
     again.close()
     after = open_log(tmp_path / "events-0")
     assert values(fetched(after)) == [b"a", b"new"]
     assert after.leader_epochs == ((2, kept.next_offset),)
+
+
+def test_a_jump_leaves_a_gap_and_an_empty_log_begins_where_it_jumps(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "events-0")
+    log.jump_to(500, NOW_MS)
+    assert (log.log_start_offset, log.log_end_offset, log.gaps) == (500, 500, [])
+    end = log.append(batch(b"a"), NOW_MS).next_offset
+    log.jump_to(2_000, NOW_MS)
+    assert (log.log_end_offset, log.gaps) == (2_000, [(end, 2_000)])
+    log.append(batch(b"b"), NOW_MS)
+    with pytest.raises(OffsetOutOfRange):
+        log.jump_to(1_999, NOW_MS)
+    log.close()
+    again = open_log(tmp_path / "events-0")
+    assert (again.log_start_offset, again.gaps, values(fetched(again))) == (500, [(end, 2_000)], [b"a", b"b"])
