@@ -106,7 +106,7 @@ def _stranger(world: World, a: int, b: int) -> None:
     leader = _leading(world, a)
     facts = leader.log.facts()
     if facts.end_offset > facts.log_start_offset:
-        world.stranger(leader.broker_id, (10**12, facts.end_offset, facts.end_offset, facts.end_offset + 1 + b % 50)[b % 4])
+        world.stranger(leader.broker_id, (10**15, facts.end_offset, facts.end_offset, facts.end_offset + 1 + b % 50)[b % 4])
 
 
 def _restore(world: World, a: int, b: int) -> None:

@@ -346,7 +346,7 @@ class World:
             fetch_offset=offset,
             written_offset=offset,
             flushed_offset=offset,
-            log_start_offset=offset if offset > 1_000 else 0,
+            log_start_offset=offset if offset > 10**14 else 0,
             last_epoch=0,
             last_crc=0,
         )
