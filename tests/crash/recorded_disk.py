@@ -36,13 +36,12 @@ from tests.crash.disk_operations import (
 from tests.crash.fates import AllKept
 from tests.crash.possible_disk import File, PossibleDisk
 
-
 _FSYNC = os.fsync
 
 
 class RecordedDisk:
-    """Records while entered. `root` is an existing folder; its content counts as on disk. Several may be entered, one in the other,
-    and are left in the reverse order.
+    """Records while entered. `root` is an existing folder; its content counts as on disk. Several may be entered, one in
+    the other, and are left in the reverse order.
     """
 
     def __init__(self, root: Path) -> None:
