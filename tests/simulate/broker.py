@@ -235,8 +235,8 @@ class SimulatedBroker:
         """Give a follower's fetch that has arrived to the machine, with what this log holds there."""
         end, facts = fetch.written_offset, self.log.facts()
         last = self.log.ending_at(end)
-        is_behind_gap = any(gap_end == end for _, gap_end in self.log.gaps())
-        crc = last.crc if last is not None else NO_CRC if is_behind_gap else None
+        is_in_gap = any(begin < end <= gap_end for begin, gap_end in self.log.gaps())
+        crc = last.crc if last is not None else NO_CRC if is_in_gap else None
         epoch = None if crc is None else end_epoch(facts.epochs, end)
         self.feed(events.FetchReceived(fetch=fetch, own_epoch=epoch, own_crc=crc, now_ms=self.world.now_ms))
 

@@ -1,13 +1,17 @@
 """Fresh random runs each day, and what makes them worth something: they replay, shrink, and are not empty."""
 
+import json
 import os
+import random
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 from .actions import Action, Run, drawn, failure_of, play, shrunk
 from .logs import ListLog
 
-SEEDS = 150 if os.environ.get("HEADRACE_TEST_FAST") else 1_500
+SEEDS = 150 if os.environ.get("HEADRACE_TEST_FAST") else 1_000
 FRESH = 1_000_000 + int(os.environ.get("HEADRACE_SIMULATE_FROM") or time.time() // 86_400) * 10_000
 """`make simulate` plays the first million."""
 
@@ -45,10 +49,6 @@ def test_a_failing_run_is_shrunk_to_what_is_needed() -> None:
 
 
 def test_the_search_is_resumed_where_it_stopped(tmp_path: Path) -> None:
-    import json
-    import subprocess
-    import sys
-
     words = [sys.executable, "-m", "tests.simulate", "--workers", "1", "--until"]
     environment = {**os.environ, "HEADRACE_HOME": str(tmp_path)}
     for until in ("20", "30"):
@@ -58,8 +58,6 @@ def test_the_search_is_resumed_where_it_stopped(tmp_path: Path) -> None:
 
 
 def test_the_list_loses_what_was_not_flushed_when_the_power_is_cut() -> None:
-    import random
-
     log = ListLog()
     log.append(1, 1)
     log.end_flush(log.begin_flush())

@@ -309,6 +309,18 @@ def trace_10_gap() -> None:
     ended(world)
 
 
+def trace_10_gap_that_grows() -> None:
+    """A mirror's log jumps twice; a follower has jumped over the first part alone."""
+    world = led()
+    leader = world.leader()
+    for end in (500, 900):
+        leader.log.jump(end)
+        leader.feed(LogChanged(log=leader.log.facts()))
+        world.settle()
+    world.produce(1)
+    ended(world)
+
+
 def trace_11() -> None:
     """ZooKeeper is restored from a copy in which 3 is still a member."""
     world = led()

@@ -151,7 +151,7 @@ def fitting(log: LogFacts, answer: FetchAnswer) -> list[BatchFacts | Gap]:
             return taken
         taken.append(batch)
         end = batch.next_offset
-    return taken + [gap for gap in answer.gaps if gap[0] == end]
+    return taken + [(end, gap_end) for begin, gap_end in answer.gaps if begin <= end < gap_end]
 
 
 def _end_of(one: BatchFacts | Gap) -> int:
@@ -163,8 +163,11 @@ def is_sound(batch: BatchFacts) -> bool:
 
 
 def is_announced(end_offset: int, position: int, gaps: tuple[Gap, ...]) -> bool:
-    """Return whether the leader has announced that its log holds nothing between these offsets."""
-    return (end_offset, position) in gaps
+    """Return whether the leader has announced that its log holds nothing between these offsets.
+
+    A gap may have grown since the follower jumped over a part of it.
+    """
+    return any(begin <= end_offset < end == position for begin, end in gaps)
 
 
 def refused(turn: Turn, leader_epoch: int) -> None:
