@@ -23,11 +23,12 @@ from headrace.broker.replication import (
 from headrace.broker.replication.facts import LogFacts
 from headrace.broker.replication.state import EpochStart
 
-from . import logs, traces, world
+from . import logs, world
 
 
 class Safeguard(NamedTuple):
-    trace: Callable[[], None]
+    trace: str
+    """The name of the trace that catches it."""
     off: tuple[tuple[object, str, Callable[..., Any]], ...]
     faults: tuple[str, ...] = ()
     """What the runs of the search must contain."""
@@ -91,115 +92,101 @@ def _written(member: state.Member, log: LogFacts, **_: Any) -> int:
 
 
 SAFEGUARDS: dict[str, Safeguard] = {
-    "1 the epoch grows with each process": Safeguard(traces.trace_06, _one(state, "after", _same_epoch)),
-    "1 a folder belongs to a topic's id": Safeguard(traces.trace_08, _one(lives, "belongs", _yes), ("recreate", "kill")),
+    "1 the epoch grows with each process": Safeguard("06", _one(state, "after", _same_epoch)),
+    "1 a folder belongs to a topic's id": Safeguard("08", _one(lives, "belongs", _yes), ("recreate", "kill")),
     "2 a swap is fenced by its process": Safeguard(
-        traces.trace_02, _one(swaps, "fence_of", lambda *_: None), ("swap answer", "land late", "kill", "expire")
+        "02", _one(swaps, "fence_of", lambda *_: None), ("swap answer", "land late", "kill", "expire")
     ),
-    "2 lost memory is a new life": Safeguard(traces.trace_05, _one(lives, "survives_in_memory", _yes), ("power",)),
+    "2 lost memory is a new life": Safeguard("05", _one(lives, "survives_in_memory", _yes), ("power",)),
     "2 a disk is trusted once it has everything": Safeguard(
-        traces.trace_17,
+        "17",
         ((set_changes, "joins", _joins_unflushed), (set_changes, "converted", _converted_at_once)),
         ("configure", "power"),
     ),
-    "3 only this process's own swap makes it lead": Safeguard(traces.trace_06, _one(leading, "leads", _by_broker), ("kill",)),
-    "3 waiters end with the leadership": Safeguard(
-        traces.trace_09_waiter, _one(leading, "ended_waiters", lambda _: ()), ("expire",)
-    ),
+    "3 only this process's own swap makes it lead": Safeguard("06", _one(leading, "leads", _by_broker), ("kill",)),
+    "3 waiters end with the leadership": Safeguard("09_waiter", _one(leading, "ended_waiters", lambda _: ()), ("expire",)),
     "4 proposed sets must have it, too": Safeguard(
-        traces.trace_01,
+        "01",
         _one(acknowledging, "needed", lambda held, _: frozenset(held.members)),
         ("swap answer", "silence", "lose message", "kill"),
     ),
     "2 a member by its disk counts by its disk": Safeguard(
-        traces.trace_17_back, _one(acknowledging, "counts_flushed", _no), ("power", "configure")
+        "17_back", _one(acknowledging, "counts_flushed", _no), ("power", "configure")
     ),
-    "4 the leader's own flush counts": Safeguard(
-        traces.trace_17_leader, _one(acknowledging, "own_reach", _written), ("power", "configure")
-    ),
+    "4 the leader's own flush counts": Safeguard("17_leader", _one(acknowledging, "own_reach", _written), ("power", "configure")),
     "4 the watermark never goes back": Safeguard(
-        traces.trace_04_watermark, _one(acknowledging, "watermark", lambda _, reaches: min(reaches)), ("silence", "kill")
+        "04_watermark", _one(acknowledging, "watermark", lambda _, reaches: min(reaches)), ("silence", "kill")
     ),
-    "4 a duplicate waits for its first": Safeguard(
-        traces.trace_04_duplicate, _one(leading, "duplicate_waits_for", lambda _: 0), ("retry",)
-    ),
-    "5 a fetch must match the leader's log": Safeguard(traces.trace_12, _one(leading, "is_match", _yes), ("stranger",)),
-    "5 nobody has more than the leader": Safeguard(traces.trace_12, _one(leading, "is_beyond", _no), ("stranger",)),
+    "4 a duplicate waits for its first": Safeguard("04_duplicate", _one(leading, "duplicate_waits_for", lambda _: 0), ("retry",)),
+    "5 a fetch must match the leader's log": Safeguard("12", _one(leading, "is_match", _yes), ("stranger",)),
+    "5 nobody has more than the leader": Safeguard("12", _one(leading, "is_beyond", _no), ("stranger",)),
     "5 only replicas are listened to": Safeguard(
-        traces.trace_12_not_a_replica,
+        "12_not_a_replica",
         _one(leading, "is_stranger", _no),
         unseen_by_search="the machine asks nobody but the members; this saves memory, not records",
     ),
     "5 what is asked ahead does not count": Safeguard(
-        traces.trace_12_asked_ahead, _one(acknowledging, "counted", lambda fetch: fetch.fetch_offset), ("die soon",)
+        "12_asked_ahead", _one(acknowledging, "counted", lambda fetch: fetch.fetch_offset), ("die soon",)
     ),
     "5 what an earlier life had does not count": Safeguard(
-        traces.trace_05_counted,
+        "05_counted",
         _one(acknowledging, "is_of_this_life", _yes),
         unseen_by_search="what has another life cannot lead, and what it counts for it has: a second net",
     ),
     "5 answers of other epochs are dropped": Safeguard(
-        traces.trace_05_late_answer,
+        "05_late_answer",
         _one(following, "is_of_my_leader", _yes),
         unseen_by_search="what was appended then does not match the leader's log, and is cut: a second net",
     ),
-    "5 a batch's CRC is checked": Safeguard(traces.trace_10_on_the_way, _one(following, "is_sound", _yes), ("corrupt",)),
+    "5 a batch's CRC is checked": Safeguard("10_on_the_way", _one(following, "is_sound", _yes), ("corrupt",)),
     "5 only announced gaps are jumped": Safeguard(
-        traces.trace_10_hole,
+        "10_hole",
         _one(following, "is_announced", _yes),
         unseen_by_search="a leader's answer lacks a batch only where its file does, and damage ends an answer",
     ),
     "6 never fewer than min.insync.replicas": Safeguard(
-        traces.trace_07, _one(set_changes, "may_be_without", lambda members, _: len(members) > 1), ("silence", "power", "kill")
+        "07", _one(set_changes, "may_be_without", lambda members, _: len(members) > 1), ("silence", "power", "kill")
     ),
-    "6 who comes in has everything": Safeguard(traces.trace_06_joins, _one(set_changes, "joins", _yes), ("silence", "kill")),
-    "7 a damaged replica does not lead": Safeguard(
-        traces.trace_10_damaged_member, _one(model, "may_lead", _by_anybody), ("damage", "kill")
-    ),
+    "6 who comes in has everything": Safeguard("06_joins", _one(set_changes, "joins", _yes), ("silence", "kill")),
+    "7 a damaged replica does not lead": Safeguard("10_damaged_member", _one(model, "may_lead", _by_anybody), ("damage", "kill")),
     "7 a log is cut before it leads": Safeguard(
-        traces.trace_04,
+        "04",
         _one(model, "has_cut", _yes),
         ("kill", "expire"),
     ),
     "7 an unanswered swap is settled by a swap": Safeguard(
-        traces.trace_03, _one(swaps, "settles", lambda swap, read: read.version >= swap.version), ("swap answer", "land late")
+        "03", _one(swaps, "settles", lambda swap, read: read.version >= swap.version), ("swap answer", "land late")
     ),
     "7 a new leader shows nothing too early": Safeguard(
-        traces.trace_07_shown, _one(world, "visible_end", _shown_at_once), ("kill", "expire")
+        "07_shown", _one(world, "visible_end", _shown_at_once), ("kill", "expire")
     ),
-    "8 a live leader is not taken over": Safeguard(traces.trace_16, _one(model, "may_take_over", _yes)),
+    "8 a live leader is not taken over": Safeguard("16", _one(model, "may_take_over", _yes)),
     "8 a leader without ZooKeeper is silent": Safeguard(
-        traces.trace_16_cut_off,
+        "16_cut_off",
         _one(leading, "must_be_silent", _no),
         unseen_by_search="liveness: the checks of the search end all faults before they ask who leads",
     ),
-    "9 what the leader never had is cut": Safeguard(traces.trace_09, _one(following, "cut_if_needed", _yes), ("expire",)),
+    "9 what the leader never had is cut": Safeguard("09", _one(following, "cut_if_needed", _yes), ("expire",)),
     "9 a flush from before a cut counts nothing": Safeguard(
-        traces.trace_09, _one(model, "is_current", _yes), ("expire", "power", "configure")
+        "09", _one(model, "is_current", _yes), ("expire", "power", "configure")
     ),
     "9 the list beside the log gives the epoch": Safeguard(
-        traces.trace_18, _one(logs.ListLog, "listed_epochs", _epochs_by_bytes), ("flip", "kill")
+        "18", _one(logs.ListLog, "listed_epochs", _epochs_by_bytes), ("flip", "kill")
     ),
     "10 deletion is answered by all": Safeguard(
-        traces.trace_13, _one(leading, "deleted_by_all", _start_alone), ("delete records", "expire")
+        "13", _one(leading, "deleted_by_all", _start_alone), ("delete records", "expire")
     ),
-    "10 nothing is deleted beyond the watermark": Safeguard(
-        traces.trace_13_beyond, _one(leading, "may_delete", _yes), ("delete records",)
-    ),
-    "11 a recovery begins behind every offset": Safeguard(
-        traces.trace_14, _one(recovery, "behind_all", _known_ends), ("power", "recover")
-    ),
-    "11 a recovery is for a loss": Safeguard(traces.trace_14_not_due, _one(recovery, "is_due", _yes), ("power", "recover")),
-    "12 an older node is obeyed by nobody": Safeguard(
-        traces.trace_11, _one(model, "is_older", _no), ("restore", "silence", "kill")
-    ),
+    "10 nothing is deleted beyond the watermark": Safeguard("13_beyond", _one(leading, "may_delete", _yes), ("delete records",)),
+    "11 a recovery begins behind every offset": Safeguard("14", _one(recovery, "behind_all", _known_ends), ("power", "recover")),
+    "11 a recovery is for a loss": Safeguard("14_not_due", _one(recovery, "is_due", _yes), ("power", "recover")),
+    "12 an older node is obeyed by nobody": Safeguard("11", _one(model, "is_older", _no), ("restore", "silence", "kill")),
     "12 what is known to be acknowledged is not cut": Safeguard(
-        traces.trace_11_known_to_be_acknowledged,
+        "11_known_to_be_acknowledged",
         _one(following, "contradicts_the_watermark", _no),
         unseen_by_search="a second net below the rule before it: no run gets past that one",
     ),
     "15 a commit is fenced by the group's epoch": Safeguard(
-        traces.trace_15,
+        "15",
         _one(group_epoch, "commit", lambda _, offsets: group_epoch.GroupCommit(held_epoch=None, offsets=offsets)),
         unseen_by_search="it is searched by its trace: twenty random histories of two coordinators",
     ),

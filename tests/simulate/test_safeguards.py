@@ -7,6 +7,7 @@ import pytest
 
 from .actions import drawn, failure_of
 from .safeguards import SAFEGUARDS
+from .traces import TRACES
 
 MOST_SEEDS = 1_500
 SEARCHED = [name for name, one in SAFEGUARDS.items() if not one.unseen_by_search]
@@ -15,11 +16,11 @@ SEARCHED = [name for name, one in SAFEGUARDS.items() if not one.unseen_by_search
 @pytest.mark.parametrize("name", SAFEGUARDS)
 def test_a_trace_catches_what_a_missing_safeguard_does(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = SAFEGUARDS[name]
-    one.trace()
+    TRACES[one.trace]()
     for place, attribute, stand_in in one.off:
         monkeypatch.setattr(place, attribute, stand_in)
     with pytest.raises(AssertionError):
-        one.trace()
+        TRACES[one.trace]()
 
 
 @pytest.mark.parametrize("name", SEARCHED)
