@@ -260,7 +260,9 @@ def _unproven(facts: HourFacts, windows: Sequence[AuditedWindow], despite: Colle
 
 
 def _merged(facts: HourFacts) -> str:
-    return f" ({facts.delete_files} delete files on main)" if facts.delete_files else ""
+    """Return, in words, by how many delete files; empty: by none."""
+    count = facts.delete_files
+    return f" ({count} delete file{'s' if count > 1 else ''} on main)" if count else ""
 
 
 def _named_losses(window: AuditedWindow) -> str:

@@ -10,7 +10,7 @@ import pytest
 from .tables.checks import first_failure
 from .tables.safeguards import TABLE_SAFEGUARDS
 
-HISTORIES = 200 if os.environ.get("HEADRACE_TEST_FAST") else 2_000
+HISTORIES = 200 if os.environ.get("HEADRACE_TEST_FAST") else 1_000
 AT_ONCE = 100
 MOST_SEEDS = 1_000
 DOCS = Path(__file__).resolve().parents[2] / "docs" / "AUDIT.md"

@@ -21,8 +21,11 @@ from pyiceberg.schema import Schema
 from pyiceberg.table import _parquet_files_to_data_files
 from pyiceberg.table.snapshots import Operation
 from pyiceberg.table.update.snapshot import _FastAppendFiles
+from pyiceberg.transforms import HourTransform
+from pyiceberg.typedef import Record
 from pyiceberg.types import IntegerType, ListType, StructType
 
+from headrace.spark.source.columns import HOUR_FIELD
 from headrace.spark.warehouse.store import local_path
 from headrace.spark.warehouse.topic_table import LOADS
 from headrace.spark.warehouse.warehouse import Warehouse
@@ -108,16 +111,24 @@ def compact(
 
 
 def delete_rows(
-    warehouse: Warehouse, branch: str, hour: int, offsets: Sequence[int], *, by: str = "pos", topic: str = "clicks"
+    warehouse: Warehouse,
+    branch: str,
+    hour: int,
+    offsets: Sequence[int],
+    *,
+    by: str = "pos",
+    everywhere: bool = False,
+    topic: str = "clicks",
 ) -> Path:
     """Take rows of an hour from readers by a delete file, as merge-on-read engines do; return it.
 
-    `by`: `pos`, a position delete file (Spark), or a column, an equality delete file with its values (Flink).
+    `by`: `pos`, a position delete file (Spark), or a column, an equality delete file with its values (Flink). `everywhere`: of
+    no partition, so that it takes rows of all hours.
     """
     table = warehouse.existing_table(topic)
     rows = [
         (file, at, row)
-        for file in table.files_by_hour(branch)[hour]
+        for file in (table.files(branch) if everywhere else table.files_by_hour(branch)[hour])
         for at, row in enumerate(pq.ParquetFile(local_path(file.file_path)).read().to_pylist())
         if row["_offset"] in offsets
     ]
@@ -137,15 +148,21 @@ def delete_rows(
         content=content,
         file_path=f"file://{path}",
         file_format=FileFormat.PARQUET,
-        partition=data_file.partition,
+        partition=Record() if everywhere else data_file.partition,
         record_count=len(rows),
         file_size_in_bytes=path.stat().st_size,
         equality_ids=columns,
     )
-    file.spec_id = data_file.spec_id
+    if everywhere:
+        with table.iceberg.update_spec() as change:
+            change.remove_field(HOUR_FIELD)
+    file.spec_id = table.iceberg.spec().spec_id
     with table.iceberg.transaction() as transaction:
         with _DeleteFiles(Operation.DELETE, transaction, table.iceberg.io, branch=branch) as snapshot:
             snapshot.append_data_file(file)
+    if everywhere:
+        with table.iceberg.update_spec() as change:
+            change.add_field("_timestamp", HourTransform(), HOUR_FIELD)
     return path
 
 

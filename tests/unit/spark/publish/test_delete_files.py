@@ -46,9 +46,7 @@ def test_rows_that_a_delete_file_takes_are_removed_in_numbers_and_other_hours_go
     stored.load(2, 4)
     done = stored.publish()
     assert done.published == (hour_name(2),)
-    assert dict(done.pending) == {
-        hour_name(0): "3 rows were removed by others (1 delete files on main): they are not added again"
-    }
+    assert dict(done.pending) == {hour_name(0): "3 rows were removed by others (1 delete file on main): they are not added again"}
     last = history(stored)[-1]
     assert (last.revision, last.verdict, last.row_count) == (2, "REMOVED", 17)
     told = published(history(stored), "t", 1)
@@ -74,7 +72,7 @@ def test_late_rows_of_such_an_hour_go_out_and_are_not_complete(stored: Stored, b
     stored.load(0, 5)
     assert stored.publish().published == (hour_name(0),)
     assert [(one.verdict, one.row_count) for one in history(stored)] == [("COMPLETE", 20), ("REMOVED", 17), ("REMOVED", 22)]
-    assert "3 of 25 rows were removed by others (1 delete files on main)" in history(stored)[-1].reason
+    assert "3 of 25 rows were removed by others (1 delete file on main)" in history(stored)[-1].reason
     assert [one for one in faults(stored) if "REMOVED" not in one] == []
 
 
@@ -119,3 +117,11 @@ def test_a_delete_file_among_the_loads_is_refused_with_its_hour(stored: Stored) 
     delete_rows(stored.warehouse, LOADS, 1, [21])
     with pytest.raises(WarehouseError, match=f"takes rows of {hour_name(1)}"):
         stored.publish()
+
+
+def test_a_delete_without_a_partition_concerns_each_hour(stored: Stored) -> None:
+    """An equality delete file of an unpartitioned spec takes rows of all hours."""
+    delete_rows(stored.warehouse, MAIN, 0, [3, 21], by="_offset", everywhere=True)
+    done = stored.publish()
+    assert {hour: reason.split(" ")[0] for hour, reason in done.pending} == {hour_name(0): "1", hour_name(1): "1"}
+    assert [history(stored, hour)[-1].row_count for hour in (0, 1)] == [19, 4]
