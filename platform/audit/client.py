@@ -64,10 +64,15 @@ def newest(
     *,
     before: int | None = None,
     by: Literal["window", "day"] = "window",
+    is_stored: bool = False,
     timeout_ms: int = ASK_MS,
 ) -> list[dict[str, Any]]:
-    """Return the topic's latest windows (or days), in order; with `before` those before it. Raises ServiceUnreachable."""
-    return _list(url, "/api/completeness", {"topic": topic, "newest": count, "before": before, "by": by}, timeout_ms)
+    """Return the topic's latest windows (or days), in order; with `before` those before it. Raises ServiceUnreachable.
+
+    `is_stored`: as the judge's last round left them. Else what is new of the topic is judged first.
+    """
+    query = {"topic": topic, "newest": count, "before": before, "by": by, "stored": 1 if is_stored else None}
+    return _list(url, "/api/completeness", query, timeout_ms)
 
 
 def window(url: str, topic: str, start_ms: int, *, timeout_ms: int = ASK_MS) -> dict[str, Any]:

@@ -21,8 +21,8 @@ def topic_page(answers: Answers, asked: Asked) -> str:
     """Return the page of one topic: its windows by tier, newest first, and what else is known of it."""
     topic, before = asked.needed("topic"), asked.whole("before")
     url = answers.audit_url
-    windows = audit.newest(url, topic, WINDOWS, before=before, timeout_ms=ASK_MS)[::-1]
-    days = audit.newest(url, topic, DAYS, by="day", timeout_ms=ASK_MS)[::-1]
+    windows = audit.newest(url, topic, WINDOWS, before=before, is_stored=True, timeout_ms=ASK_MS)[::-1]
+    days = audit.newest(url, topic, DAYS, by="day", is_stored=True, timeout_ms=ASK_MS)[::-1]
     overview = audit.overview(url, q=topic, limit=1, hours=1, timeout_ms=ASK_MS) if not windows else None
     tiers, day_tiers = words.columns(windows), words.columns(days)
     rows = [words.row(one, tiers) for one in windows]

@@ -75,20 +75,20 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def completeness(request: Request) -> Response:
         topic = request.query_params.get("topic")
-        from_ms, to_ms = _instant(request, "from_ms"), _instant(request, "to_ms")
+        from_ms, to_ms, before = (_instant(request, name) for name in ("from_ms", "to_ms", "before"))
         limit = _whole(request, "limit")
         limit = MOST_WINDOWS if limit is None else max(0, min(limit, MOST_WINDOWS))
         by = request.query_params.get("by", "window")
         if by not in ("window", "day"):
             raise BadQuestion(f"by={by!r} is neither window nor day")
         after = _after(request)
-        judge.bring_up_to_date(topic, within_ms=LIST_MS)
+        if request.query_params.get("stored") != "1":
+            judge.bring_up_to_date(topic, within_ms=LIST_MS)
         newest = _whole(request, "newest")
         if newest is not None:
             if topic is None:
                 raise BadQuestion("newest is asked of one topic: give topic, too")
             count = max(0, min(newest, MOST_WINDOWS))
-            before = _instant(request, "before")
             latest = ledger.books.verdict(lambda stored: stored.newest(topic, before=before, days=by == "day", limit=count))
             return _tagged(request, latest[::-1])
         found = ledger.books.verdict(
