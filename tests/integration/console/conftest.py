@@ -1,20 +1,18 @@
 """A platform of one broker, a registry, an audit service and a console, as processes."""
 
-import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import Request, urlopen
 
 import pytest
 
-from headrace.sdk import EventLogger
+from headrace.sdk import EventLogger, event_schema
 from tests.support.audit_service import AuditService
 from tests.support.broker import BrokerProcess
-from tests.support.processes import Process, eventually, free_port
+from tests.support.console import OneConsole
+from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
 
 AUDIT_SETTINGS = """
@@ -27,10 +25,10 @@ default = 4000
 tiers = ["producer", "live"]
 """
 TOPIC = "clicks"
-SCHEMA = {"type": "record", "name": "Click", "fields": [{"name": "path", "type": "string"}, {"name": "status", "type": "int"}]}
-NEWER = {**SCHEMA, "fields": [*SCHEMA["fields"], {"name": "user", "type": ["null", "string"], "default": None}]}  # type: ignore[misc]
+FIELDS = [{"name": "path", "type": "string"}, {"name": "status", "type": "int"}]
+SCHEMA = event_schema("Click", FIELDS)
+NEWER = event_schema("Click", [*FIELDS, {"name": "user", "type": ["null", "string"], "default": None}])
 EVENTS = 30
-LATER = "2026-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ class Platform:
     audit: AuditService
     console: Process
     url: str
-    home: Path
 
     def get(self, path: str, **query: object) -> tuple[int, str]:
         """Return status and text of a page."""
@@ -69,22 +66,11 @@ def log_events(broker: BrokerProcess, registry: RegistryProcess, numbers: range)
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess, registry: RegistryProcess) -> Iterator[Platform]:
     home = tmp_path_factory.mktemp("home")
-    (home / "run").mkdir()
     audit = AuditService(home / "audit", broker.address, settings=AUDIT_SETTINGS)
     audit.start()
-    port = free_port()
-    environment = {
-        "HEADRACE_HOME": str(home),
-        "HEADRACE_LIVE_BOOTSTRAP": broker.address,
-        "HEADRACE_OFFLINE_BOOTSTRAP": f"127.0.0.1:{free_port()}",
-        "HEADRACE_REGISTRY_URL": registry.url,
-        "HEADRACE_AUDIT_URL": audit.url,
-    }
-    command = [sys.executable, "-m", "headrace.cli.main", "console", "run", "--port", str(port)]
-    console = Process(command, home / "console.log", environment).start()
-    running = Platform(broker, registry, audit, console, f"http://127.0.0.1:{port}", home)
+    console = OneConsole(home, broker.address, audit.url, registry.url).start()
+    running = Platform(broker, registry, audit, console.process, console.url)
     try:
-        eventually(lambda: running.get("/healthz")[0] == 200, what="the console is ready")
         log_events(broker, registry, range(EVENTS))
         registry.register(f"{TOPIC}-value", NEWER)
         eventually(
@@ -94,9 +80,5 @@ def platform(tmp_path_factory: pytest.TempPathFactory, broker: BrokerProcess, re
         )
         yield running
     finally:
-        console.kill()
+        console.process.kill()
         audit.process.kill()
-
-
-def wall_ms() -> int:
-    return time.time_ns() // 1_000_000

@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import threading
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -61,11 +62,11 @@ def test_the_topic_s_windows_and_its_partitions_are_shown(platform: Platform) ->
 
 def test_messages_are_decoded_filtered_and_read_from_a_place(platform: Platform) -> None:
     _, newest = platform.get("/messages", topic=TOPIC)
-    shown = re.findall(r"<code>(\{&#34;path.*?)</code>", newest)
+    shown = re.findall(r"<code>(\{&#34;.*?)</code>", newest)
     assert len(shown) == EVENTS
     assert any("/29&#34;" in one for one in shown)
     _, some = platform.get("/messages", topic=TOPIC, **{"from": "earliest", "where": "status >= 500"})
-    assert len(re.findall(r"<code>\{&#34;path", some)) == 3
+    assert len(re.findall(r"<code>\{&#34;", some)) == 3
     assert platform.get("/messages", topic=TOPIC, where="status >=")[0] == 400
     assert platform.get("/messages", topic="nothing")[0] == 400
     assert platform.get("/messages", topic=TOPIC, **{"from": "2099-01-01T00:00:00Z"})[0] == 200
@@ -160,8 +161,8 @@ def test_pages_say_how_to_start_what_is_down_and_are_whole_again_with_it(platfor
     assert "Traceback" not in platform.console.output()
 
 
-def test_another_address_than_the_loopback_wants_a_token(platform: Platform) -> None:
+def test_another_address_than_the_loopback_wants_a_token(platform: Platform, tmp_path: Path) -> None:
     command = [*platform.console.command[:-2], "--port", str(free_port()), "--host", "0.0.0.0"]
-    refused = Process(command, platform.home / "refused.log").start()
+    refused = Process(command, tmp_path / "refused.log").start()
     assert refused.wait(30_000) == 1
     assert "refused to listen on 0.0.0.0" in refused.output()

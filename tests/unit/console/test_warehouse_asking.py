@@ -12,7 +12,8 @@ from tests.support.processes import eventually
 
 
 def settled(asking: Asking, *question: str) -> Found:
-    return eventually(lambda: None if (found := asking.ask(*question)).is_asking else found, within_ms=60_000, what="an answer")
+    eventually(lambda: not asking.ask(*question).is_asking, within_ms=60_000, what="an answer")
+    return asking.ask(*question)
 
 
 def test_the_first_question_is_answered_with_nothing_yet_and_a_failure_with_its_reason(tmp_path: Path) -> None:
