@@ -13,8 +13,8 @@ from headrace.console.web import application
 from headrace.runtime.clock import ManualClock
 from headrace.runtime.layout import Layout
 from headrace.runtime.web_server import WebServer, bound
+from tests.support.audit_parts import START_MS, Service
 from tests.support.processes import free_port
-from tests.unit.audit.service_parts import START_MS, Service
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from headrace.audit.model.messages import RangeWindow, Stretch
-from tests.unit.audit.service_parts import CRC, T0, Service, W, complete, mirror, producer
+from tests.support.audit_parts import CRC, T0, Service, W, complete, mirror, producer
 
 
 def lossy(service: Service) -> None:

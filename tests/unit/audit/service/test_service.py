@@ -12,7 +12,7 @@ from headrace.audit.service.store.log_books import LogRead
 from headrace.audit.service.web import report
 from headrace.audit.service.web.endpoints import application
 from headrace.client.fetch.fetched import TopicPartition
-from tests.unit.audit.service_parts import T0, Service, W, complete, mirror, producer, read_of
+from tests.support.audit_parts import T0, Service, W, complete, mirror, producer, read_of
 
 
 def test_a_retirement_outlives_a_kill_and_shows_everywhere(service: Service) -> None:

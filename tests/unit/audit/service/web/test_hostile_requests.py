@@ -15,7 +15,7 @@ from headrace.audit.service.request_time import CURRENT, RequestTime, TooLate
 from headrace.audit.service.web import in_time
 from headrace.audit.service.web.endpoints import application
 from headrace.runtime.web_server import WebServer, bound
-from tests.unit.audit.service_parts import T0, Service, complete, mirror, producer
+from tests.support.audit_parts import T0, Service, complete, mirror, producer
 
 TOPICS = 30
 

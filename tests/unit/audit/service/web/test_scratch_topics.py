@@ -4,7 +4,7 @@ from starlette.testclient import TestClient
 
 from headrace.audit.service.web.endpoints import application
 from headrace.runtime.layout import SCRATCH_PREFIX
-from tests.unit.audit.service_parts import T0, Service, mirror, producer
+from tests.support.audit_parts import T0, Service, mirror, producer
 
 SCRATCH = f"{SCRATCH_PREFIX}loss_1"
 

@@ -9,7 +9,7 @@ from headrace.audit.model.messages import RangeWindow, Stretch
 from headrace.audit.service.store.log_books import LogRead, UnreadableRange
 from headrace.audit.service.web.endpoints import application
 from headrace.client.fetch.fetched import TopicPartition
-from tests.unit.audit.service_parts import CRC, T0, Service, W, complete, mirror, producer, read_of
+from tests.support.audit_parts import CRC, T0, Service, W, complete, mirror, producer, read_of
 
 
 @pytest.fixture
