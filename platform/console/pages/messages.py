@@ -45,7 +45,6 @@ def page(answers: Answers, asked: Asked) -> str:
     begin = time.monotonic()
     faults: list[str] = []
     looked_at, rows = 0, []
-    is_cut = False
     reading = Reading(
         cluster,
         topic,
@@ -59,9 +58,9 @@ def page(answers: Answers, asked: Asked) -> str:
         words = words_in(answers, topic, partition, record)
         if matches is None or matches(fields_of(words)):
             rows.append(message_row(words))
-        is_cut = len(rows) >= MOST_SHOWN or looked_at >= MOST_LOOKED_AT or time.monotonic() - begin > LOOK_S
-        if is_cut:
+        if len(rows) >= MOST_SHOWN or looked_at >= MOST_LOOKED_AT:
             break
+    is_cut = len(rows) >= MOST_SHOWN or looked_at >= MOST_LOOKED_AT or time.monotonic() - begin > LOOK_S
     rows.sort(key=lambda one: (-one["timestamp_ms"], one["partition"], -one["offset"]))
     return render(
         "messages",

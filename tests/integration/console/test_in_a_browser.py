@@ -112,7 +112,8 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 def browser(tmp_path: Path) -> Iterator[Chromium]:
     with Chromium(tmp_path / "profile", tmp_path / "chromium.log") as found:
         yield found
-        assert found.errors == []
+        # A page that says what is down comes with 503 or 400, which the browser notes.
+        assert [one for one in found.errors if "status of 503" not in one and "status of 400" not in one] == []
 
 
 def focused(browser: Chromium) -> str:
@@ -175,7 +176,9 @@ def test_keys_lead_from_topic_to_window_and_arrows_scroll_a_wide_table(service: 
     browser.open(service.url + "/")
     browser.press("j")
     assert focused(browser).startswith(LONG[:20]), "the worst problem"
-    while focused(browser) != "clicks":
+    for _ in range(10):
+        if focused(browser) == "clicks":
+            break
         browser.press("j")
     browser.press("j", "j", "k")
     assert focused(browser) == LONG[:40]
@@ -267,4 +270,3 @@ def test_axe_finds_no_fault_of_wcag_aa_on_any_page(
             "[one.id, one.nodes.slice(0, 3).map((node) => node.html.slice(0, 120) + ' ' + node.failureSummary)]))"
         )
         assert found == [], name
-    browser.errors[:] = [one for one in browser.errors if "503" not in one and "400" not in one]

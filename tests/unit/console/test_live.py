@@ -84,3 +84,18 @@ def test_the_reading_stops_when_the_client_goes() -> None:
     asyncio.run(read_one())
     assert has_begun.is_set()
     assert asked[0]()
+
+
+def test_a_stream_ends_after_a_while_and_says_that_it_is_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(live, "LONGEST_S", 0.2)
+    monkeypatch.setattr(live, "STILL_HERE_S", 0.05)
+
+    def silent(is_stopped: Callable[[], bool]) -> Iterator[dict[str, Any]]:
+        while not is_stopped():
+            threading.Event().wait(0.01)
+        return iter(())
+
+    pieces = everything(silent)
+    assert pieces[0] == b": the stream has begun\n\n"
+    assert pieces[1:]
+    assert set(pieces[1:]) == {b": still here\n\n"}

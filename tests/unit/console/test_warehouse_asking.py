@@ -46,3 +46,11 @@ def test_answers_that_are_remembered_are_bounded(tmp_path: Path, monkeypatch: py
     settled(asking, "two")
     assert asking.ask("one").age_ms is None
     asking.close()
+
+
+def test_a_warehouse_that_does_not_answer_in_time_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(warehouse_asking, "WITHIN_S", 0)
+    asking = Asking(Layout(home=tmp_path), ManualClock(1))
+    assert settled(asking, "tables").fault == "the warehouse gave no answer within 0 s"
+    asking.close()
+    assert not asking.ask("proofs").is_asking, "nothing is asked after the end"
