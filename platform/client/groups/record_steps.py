@@ -53,19 +53,20 @@ def unread(cluster: Cluster, name: TopicPartition, offset: int, log_end: int, *,
 
     Reads about `most_bytes` at most, and the log's last megabyte for the newest time. Raises ClientError.
     """
-    records, read_bytes, read_to, oldest, newest = 0, 0, offset, None, None
+    records, read_records, read_bytes, read_to, oldest, newest = 0, 0, 0, offset, None, None
     for header, _ in read_range(cluster, name.topic, name.partition, offset, log_end, on_corrupt=lambda _bad: None):
         read_to = max(read_to, min(header.next_offset, log_end))
         read_bytes += header.size_bytes
         if not header.is_control and header.record_count:
             records += header.next_offset - max(header.base_offset, offset)
+            read_records += header.next_offset - header.base_offset
             oldest = header.base_timestamp_ms if oldest is None else oldest
             newest = header.max_timestamp_ms if newest is None else max(newest, header.max_timestamp_ms)
         if read_bytes >= most_bytes:
             break
     is_estimate = read_to < log_end
-    if is_estimate and read_to > offset:
-        records = records * (log_end - offset) // (read_to - offset)
+    if is_estimate and read_bytes:
+        records += read_records * (log_end - read_to) // read_bytes
         tail = max(read_to, log_end - FIRST_WINDOW_BYTES)
         for header, _ in read_range(cluster, name.topic, name.partition, tail, log_end, on_corrupt=lambda _bad: None):
             newest = header.max_timestamp_ms if newest is None else max(newest, header.max_timestamp_ms)

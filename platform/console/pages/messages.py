@@ -29,7 +29,7 @@ NEWEST = "newest"
 MOST_CHARACTERS = 1_500
 """Of one message on the page; the command shows it whole."""
 MOST_STEPPED = 16
-"""Partitions of which the newest messages are looked for one by one; of more, one message each is shown at least."""
+"""Of more partitions only the last message of each is read: a page is not to read a megabyte of each of hundreds."""
 
 Predicate = Callable[[dict[str, Any]], bool]
 
@@ -45,6 +45,8 @@ def page(answers: Answers, asked: Asked) -> str:
     begin = time.monotonic()
     faults: list[str] = []
     looked_at, rows = 0, []
+    # Of the newest ones, each partition's are read before it is known which of them are the newest of all.
+    most = MOST_SHOWN * (len(partitions) if word == NEWEST else 1)
     reading = Reading(
         cluster,
         topic,
@@ -58,10 +60,11 @@ def page(answers: Answers, asked: Asked) -> str:
         words = words_in(answers, topic, partition, record)
         if matches is None or matches(fields_of(words)):
             rows.append(message_row(words))
-        if len(rows) >= MOST_SHOWN or looked_at >= MOST_LOOKED_AT:
+        if len(rows) >= most or looked_at >= MOST_LOOKED_AT:
             break
-    is_cut = len(rows) >= MOST_SHOWN or looked_at >= MOST_LOOKED_AT or time.monotonic() - begin > LOOK_S
+    is_cut = len(rows) >= most or looked_at >= MOST_LOOKED_AT or time.monotonic() - begin > LOOK_S
     rows.sort(key=lambda one: (-one["timestamp_ms"], one["partition"], -one["offset"]))
+    del rows[MOST_SHOWN:]
     return render(
         "messages",
         topic=topic,
@@ -130,13 +133,10 @@ def _starts(cluster: Cluster, topic: str, partitions: list[int], word: str) -> d
             raise BadRequest(f"from={error}") from error
     names = [TopicPartition(topic, one) for one in partitions]
     first, last = log_offsets(cluster, dict.fromkeys(names, EARLIEST)), log_offsets(cluster, dict.fromkeys(names, LATEST))
-    each = max(1, MOST_SHOWN // max(1, len(names)))
+    each = MOST_SHOWN if len(names) <= MOST_STEPPED else 1
     if counts_records(cluster):
         return {one.partition: max(first[one], last[one] - each) for one in names}
-    return {
-        one.partition: step(cluster, one, last[one], -each if at < MOST_STEPPED else -1, first[one], last[one])
-        for at, one in enumerate(names)
-    }
+    return {one.partition: step(cluster, one, last[one], -each, first[one], last[one]) for one in names}
 
 
 def live_records(answers: Answers, asked: Asked, is_stopped: Callable[[], bool]) -> Any:

@@ -109,7 +109,8 @@ def test_a_group_s_lag_is_counted_in_records_and_a_reset_moves_what_the_dry_run_
     assert "coordinates at the broker" in page
     _, planned = platform.get("/group", group=group, to="earliest")
     order = json.loads(re.search(r'data-order="([^"]*)"', planned)[1].replace("&#34;", '"'))  # type: ignore[index]
-    assert {at: offset for _, at, offset in order["offsets"]} == dict.fromkeys(before, 0)
+    read = [at for at, offset in before.items() if offset >= 0]
+    assert {at: offset for _, at, offset in order["offsets"]} == dict.fromkeys(read, 0)
     assert committed(platform, group) == before, "a dry run moves nothing"
     body = json.dumps(order).encode()
     assert platform.post("/api/group/move", body, **{"Content-Type": "text/plain"})[0] == 415
@@ -118,11 +119,11 @@ def test_a_group_s_lag_is_counted_in_records_and_a_reset_moves_what_the_dry_run_
     assert committed(platform, group) == before
     status, moved = platform.post("/api/group/move", body, **{"Content-Type": "application/json", "Origin": platform.url})
     assert (status, json.loads(moved)) == (200, order)
-    assert committed(platform, group) == dict.fromkeys(before, 0)
+    assert committed(platform, group) == {**before, **dict.fromkeys(read, 0)}
     _, behind = platform.get("/group", group=group)
     lags = [int(one.replace(",", "")) for one in re.findall(r"clicks-\d+</a></th>(?:<td>[^<]*</td>){2}<td>([\d,]+)</td>", behind)]
     assert sum(lags) >= EVENTS
-    assert len(lags) == len(before)
+    assert len(lags) == len(read)
 
 
 def test_a_group_with_members_keeps_its_offsets(platform: Platform) -> None:
