@@ -23,6 +23,10 @@ T = TypeVar("T")
 ASK_MS = 5_000
 """How long a page waits for one answer of another process."""
 MOST_REMEMBERED = 256
+STALE_MS = 15_000
+"""Older answers are not shown any more."""
+MOST_ASKING = 4
+"""Questions that are asked anew in the background at once."""
 
 
 class Answers:
@@ -39,6 +43,7 @@ class Answers:
         self.registry = RegistryClient(layout.registry_url, cache_folder=layout.home / "schemas")
         self.decoder = EventDecoder(self.registry)
         self._lock = threading.Lock()
+        self._asking: set[str] = set()
         self._remembered: OrderedDict[str, tuple[int, Any]] = OrderedDict()
 
     @property
@@ -56,16 +61,37 @@ class Answers:
         return self._clusters[name]
 
     def remembered(self, key: str, most_age_ms: int, ask: Callable[[], T]) -> T:
-        """Return the answer to `ask`, which may be this old. `key` names the question."""
+        """Return the answer to `ask`. `key` names the question.
+
+        An answer older than `most_age_ms` is returned once more, and asked anew in the background; one older than `STALE_MS` is
+        asked anew at once.
+        """
         now_ms = self.clock.monotonic_ms()
         with self._lock:
             found = self._remembered.get(key)
-        if found is not None and now_ms - found[0] <= most_age_ms:
+            age_ms = None if found is None else now_ms - found[0]
+            is_due = age_ms is not None and age_ms > most_age_ms and key not in self._asking
+            if is_due and age_ms is not None and age_ms <= STALE_MS and len(self._asking) < MOST_ASKING:
+                self._asking.add(key)
+                threading.Thread(target=self._ask_anew, args=(key, ask), name="console-question", daemon=True).start()
+        if found is not None and age_ms is not None and age_ms <= STALE_MS:
             value: T = found[1]
             return value
+        return self._asked(key, ask)
+
+    def _ask_anew(self, key: str, ask: Callable[[], Any]) -> None:
+        try:
+            self._asked(key, ask)
+        except HeadraceError:
+            pass  # when the answer is too old, a page asks by itself, and says why there is none
+        finally:
+            with self._lock:
+                self._asking.discard(key)
+
+    def _asked(self, key: str, ask: Callable[[], T]) -> T:
         value = ask()
         with self._lock:
-            self._remembered[key] = (now_ms, value)
+            self._remembered[key] = (self.clock.monotonic_ms(), value)
             self._remembered.move_to_end(key)
             while len(self._remembered) > MOST_REMEMBERED:
                 self._remembered.popitem(last=False)

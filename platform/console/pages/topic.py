@@ -15,6 +15,7 @@ WINDOWS = 100
 DAYS = 90
 CHANGES = 15
 PRODUCERS = 50
+HEARING_MS = 2_000
 
 
 def topic_page(answers: Answers, asked: Asked) -> str:
@@ -88,5 +89,8 @@ def producer_row(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def _faults(answers: Answers) -> list[str]:
-    found, away = part(answers.layout, lambda: audit.hearing(answers.audit_url, timeout_ms=ASK_MS))
+    def ask() -> dict[str, Any]:
+        return audit.hearing(answers.audit_url, timeout_ms=ASK_MS)
+
+    found, away = part(answers.layout, lambda: answers.remembered("hearing", HEARING_MS, ask))
     return [away.what] if away is not None else list((found or {}).get("faults", ()))

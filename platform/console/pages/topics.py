@@ -55,7 +55,8 @@ def settings_page(answers: Answers, asked: Asked) -> str:
                 "held": end - start if isinstance(start, int) and isinstance(end, int) else None,
             }
         )
-    readers, readers_away = part(answers.layout, lambda: groups_of(cluster, topic))
+    ask = f"readers {name} {topic}"
+    readers, away = part(answers.layout, lambda: answers.remembered(ask, REMEMBERED_MS, lambda: groups_of(cluster, topic)))
     return render(
         "settings",
         topic=topic,
@@ -63,7 +64,7 @@ def settings_page(answers: Answers, asked: Asked) -> str:
         partitions=partitions,
         settings=topic_admin.topic_settings(cluster, topic),
         readers=readers,
-        readers_away=readers_away,
+        readers_away=away,
         unit="records" if counts_records(cluster) else "bytes",
         now_ms=answers.clock.now_ms(),
     )

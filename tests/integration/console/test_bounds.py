@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.console.answers import MOST_REMEMBERED, Answers
+from headrace.console.answers import Answers
 from headrace.console.asked import Asked
 from headrace.console.pages import groups, messages
 from headrace.runtime.clock import ManualClock
@@ -66,24 +66,3 @@ def test_what_a_group_has_not_read_is_estimated_beyond_a_bound_and_partitions_ar
     assert "about " in groups.group_page(answers, Asked({"group": "slow"})).partition("<tbody>")[2]
     monkeypatch.setattr(groups, "MOST_PARTITIONS", 0)
     assert "more partitions:" in groups.group_page(answers, Asked({"group": "slow"}))
-
-
-def test_answers_are_remembered_for_a_while_and_to_a_number(answers: Answers) -> None:
-    asked: list[str] = []
-
-    def ask(key: str) -> str:
-        return answers.remembered(key, 1_000, lambda: asked.append(key) or key)  # type: ignore[func-returns-value]
-
-    assert ask("a") == ask("a") == "a"
-    assert asked == ["a"]
-    clock = answers.clock
-    assert isinstance(clock, ManualClock)
-    clock.advance(1_001)
-    ask("a")
-    assert asked == ["a", "a"]
-    for number in range(MOST_REMEMBERED):
-        ask(str(number))
-    asked.clear()
-    ask("a")
-    ask(str(MOST_REMEMBERED - 1))
-    assert asked == ["a"], "the oldest was forgotten"
