@@ -14,7 +14,7 @@ from ..rendering import render
 
 TOPICS = 50
 HOURS = 24
-MOST_PROBLEMS = 100
+MOST_PROBLEMS = 20
 
 
 def page(answers: Answers, asked: Asked) -> str:

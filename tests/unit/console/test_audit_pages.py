@@ -132,3 +132,13 @@ def test_late_records_are_explained_where_they_stand(service: Service, console: 
     page = console.get("/topic?topic=clicks").text
     assert f"{found['late']} came after the verdict" in page
     assert "late: records that arrived after" in page
+
+
+def test_home_lists_so_many_problems_and_counts_the_others(
+    service: Service, console: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headrace.console.pages.home.MOST_PROBLEMS", 1)
+    service.faults = ["one", "two", "three"]  # type: ignore[attr-defined]
+    page = console.get("/").text
+    assert page.count("The audit does not see everything") == 1
+    assert "and 2 more" in page
