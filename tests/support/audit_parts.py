@@ -97,13 +97,17 @@ class Service:
     def verdicts(self, topic: str = "clicks") -> dict[int, str]:
         return {one["window_start_ms"]: one["verdict"] for one in self.windows(topic)}
 
-    def site(self, not_ready: Callable[[], list[str]] = list, faults: Callable[[], list[str]] = list) -> Site:
+    def site(
+        self,
+        not_ready: Callable[[], list[str]] = list,
+        faults: Callable[[], list[str]] = list,
+        console: str | None = None,
+    ) -> Site:
         return Site(
             not_ready=not_ready,
             faults=faults,
             recount=lambda tier, topic: self.ledger.logs.recount(tier, topic, {0: 0}),
-            live="live:9092",
-            offline="offline:9192",
+            console=console,
         )
 
 
