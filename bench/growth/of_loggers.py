@@ -87,7 +87,8 @@ class Together:
         self._producer = producer
 
     def send(self, topic: str, value: bytes, *, key: bytes | None = None, timestamp_ms: int) -> object:
-        return self._producer.send(topic, value, key=key, timestamp_ms=timestamp_ms)
+        self._producer.send(topic, value, key=key, timestamp_ms=timestamp_ms)
+        return True
 
     def flush(self, timeout_ms: int, /) -> object:
         return True
