@@ -35,7 +35,7 @@ from .log_start import Erase, LogStart, erase_now
 from .mirrored_append import MirroredAppend
 from .offset_time import Found, first_at_or_after, largest
 from .producer_state import ProducerStates
-from .recovery import RecoveryReport, recover
+from .recovery import RecoveryReport, of_new_folder, recover
 from .retention import SegmentFacts
 from .segment.bad_range import BadRange
 from .segment.batch_run import BatchRun
@@ -84,9 +84,12 @@ class PartitionLog:
         producers = ProducerStates(config.producer_capacity)
         try:
             is_new = folders.make(folder, enter=config.flush_at_open)
-            found = recover(
-                folder, producers=producers, index_interval_bytes=config.index_interval_bytes, flush=config.flush_at_open
-            )
+            if is_new:
+                found = of_new_folder(flush=config.flush_at_open)
+            else:
+                found = recover(
+                    folder, producers=producers, index_interval_bytes=config.index_interval_bytes, flush=config.flush_at_open
+                )
             row = found.segments
             start_offset, are_names_on_disk = found.start_offset, found.is_flushed
             if not row or row[-1].end_offset < start_offset:
