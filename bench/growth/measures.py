@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headrace.client.fetch.fetched import TopicPartition
 
 from ..harness.proc_meters import cpu_s
-from . import of_broker
+from . import of_broker, of_loggers
 from .pulse import Pulse
 from .world import World
 
@@ -127,5 +127,11 @@ ALL = (
         title="The mirror restarts",
         run=restart,
         units={"all topics resumed": "s", "mirror's processor time": "s"},
+    ),
+    Measure(
+        name="loggers",
+        title="Loggers that log nothing",
+        run=of_loggers.loggers,
+        units={f"{name}, {count:,} loggers": unit for count in of_loggers.COUNTS for name, unit in of_loggers.UNITS.items()},
     ),
 )

@@ -40,7 +40,7 @@ def document(result: Mapping[str, Any]) -> str:
 
 def table(measure: Measure, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the lines of one measure's table: a line for each figure, a column for each number of topics."""
-    known = [row for row in rows if measure.name in row["figures"]]
+    known = [row for row in rows if row["figures"].get(measure.name)]
     head = [f"{row['topics']:,}" for row in known]
     lines = ["| | " + " | ".join([*head, "for each 1,000"]) + " |", "|---|" + "---|" * (len(head) + 1)]
     for name, unit in measure.units.items():

@@ -4,10 +4,11 @@ Persistent and decimal. A position never moves backwards: a process that was fro
 when it wakes up. Otherwise the next report would begin in the middle of one that the audit already has.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from . import paths
 from .errors import VersionConflict
+from .node import Node
 from .session import Session
 from .values import decimal, read_decimal
 
@@ -39,8 +40,24 @@ class AuditPositions:
 
     def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
         """Move the position forward to `offset`; a higher position stays. Raises ValueError below 0, ConnectionUnsure."""
-        path, tree = paths.position(tier, topic, partition), self._session.tree
-        data = decimal(offset)
+        self._write(paths.position(tier, topic, partition), offset)
+
+    def write_many(self, tier: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Move the position of each (topic, partition) as `write` does. The calls are pipelined, they are no transaction."""
+        wanted = {paths.position(tier, *name): offset for name, offset in offsets.items()}
+        data = {path: decimal(offset) for path, offset in wanted.items()}
+        tree = self._session.tree
+        nodes = tree.read_many(wanted)
+        made = tree.create_many({path: data[path] for path in wanted if path not in nodes})
+        behind = {path: node.version for path, node in nodes.items() if read_decimal(path, node.data) < wanted[path]}
+        moved = tree.write_each({path: (data[path], version) for path, version in behind.items()})
+        left = [path for path, outcome in made.items() if not isinstance(outcome, Node)]
+        left += [path for path, outcome in moved.items() if not isinstance(outcome, int)]
+        for path in left:  # another writer moved it, or it is not known whether this one did
+            self._write(path, wanted[path])
+
+    def _write(self, path: str, offset: int) -> None:
+        tree, data = self._session.tree, decimal(offset)
         for _ in range(ATTEMPTS):
             node = tree.read(path)
             if node is None:

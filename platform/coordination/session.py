@@ -19,6 +19,7 @@ from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
 from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ZooKeeperUnreachable
+from .polling import PollingHandler
 from .standing import SessionState, Standing
 from .tree import Tree
 
@@ -109,6 +110,7 @@ class Session:
             hosts,
             timeout=self.session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
+            handler=PollingHandler(),
         )
         client.add_listener(self._on_kazoo_state)
         self._client, self._tree = client, Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms)

@@ -178,6 +178,7 @@ class Tree:
                 outcomes[path] = error
         for some in _runs_of(list(fitting)):
             self._open("create", some[0])
+            self._make_parents(some)
             sent = [
                 (path, self._client.create_async(path, fitting[path], ephemeral=ephemeral, makepath=True, include_data=True))
                 for path in some
@@ -186,6 +187,14 @@ class Tree:
                 # The response holds the path and the new node's standing.
                 outcomes[path] = why_not if answer is None else node_of((fitting[path], answer[1]))
         return outcomes
+
+    def _make_parents(self, paths: Iterable[str]) -> None:
+        """Make the missing parents beforehand, in one call each: kazoo makes three for each node, one after another.
+        What cannot be made now, it tries again with its nodes.
+        """
+        parents = dict.fromkeys(path.rpartition("/")[0] for path in paths)
+        sent = [(path, self._client.create_async(path, makepath=True)) for path in parents if path]
+        self._answers("create", sent, already=NodeExistsError)
 
     def delete_each(self, versions: Mapping[str, int]) -> dict[str, bool | CoordinationError]:
         """Remove the nodes that have their version (-1: any). The calls are pipelined, they are no transaction.
@@ -198,6 +207,22 @@ class Tree:
             sent = [(path, self._client.delete_async(path, versions[path])) for path in some]
             for path, (answer, error) in self._answers("delete", sent, already=NoNodeError).items():
                 outcomes[path] = answer is not None if error is None else error
+        return outcomes
+
+    def write_each(self, values: Mapping[str, tuple[bytes, int]]) -> dict[str, int | CoordinationError | None]:
+        """Write each (data, version) to its node, if it still has the version. The calls are pipelined, they are no transaction.
+
+        Return for each path the new version, None where there is no node, or the error where the call failed or its outcome is
+        unknown.
+        """
+        for path, (data, _) in values.items():
+            self._fits(path, data)
+        outcomes: dict[str, int | CoordinationError | None] = {}
+        for some in _runs_of(list(values)):
+            self._open("write", some[0])
+            sent = [(path, self._client.set_async(path, *values[path])) for path in some]
+            for path, (stat, error) in self._answers("write", sent, already=NoNodeError).items():
+                outcomes[path] = error if stat is None else stat.version
         return outcomes
 
     def write(self, path: str, data: bytes, *, version: int) -> int:

@@ -31,7 +31,10 @@ FETCH_WAIT_MS = 300
 LONG_TURN_MS = 2_000
 """A turn that lasts longer waits for a cluster, and does not learn meanwhile that the source grows."""
 MOST_RESUMED = 200
-"""Partitions of one turn of which both logs' ends are read. It takes some tenths of a second, which the others wait."""
+FEWEST_RESUMED = 20
+"""Partitions of one turn of which both logs' ends are read. The others wait meanwhile."""
+LONGEST_RESUMING_MS = 400
+"""After a turn that lasts longer the next one resumes half as many; after one of a quarter of it twice as many."""
 
 
 class Forwarder:
@@ -67,6 +70,7 @@ class Forwarder:
         self.wait_ms = FETCH_WAIT_MS
         self.admitted: Callable[[list[FetchedPartition]], list[FetchedPartition]] = list
         """Returns what may be placed of a fetch: all of it, or nothing yet. The rest is fetched again."""
+        self._resumed_at_once = MOST_RESUMED
         self._turned_at_ms = 0
         """When the last turn ended (monotonic)."""
 
@@ -93,12 +97,15 @@ class Forwarder:
         self._discover()
         if not self._placement.is_open():
             return False
+        began_ms = self._clock.monotonic_ms()
         resumed = self._resume()
         self._skip()
         self._placement.look()
         asked, fetched = self._fetch(can_wait=not resumed)
         self._placement.place(self.admitted(fetched))
         self._turned_at_ms = self._clock.monotonic_ms()
+        if resumed:
+            self._resumed_at_once = resumed_next(self._resumed_at_once, self._turned_at_ms - began_ms)
         return asked or resumed
 
     def finish(self) -> None:
@@ -159,7 +166,7 @@ class Forwarder:
 
     def _resume(self) -> bool:
         """Read both ends of some partitions that are due; return whether there were any."""
-        names = self._states.due_to_resume(MOST_RESUMED)
+        names = self._states.due_to_resume(self._resumed_at_once)
         if not names:
             return False
         # The copy may have been deleted so that it is made anew.
@@ -299,3 +306,10 @@ class Forwarder:
         """Return whether the partition still goes on there. It does not if an append has failed since the fetch was asked for."""
         copy = None if name in self._resumed else self._states.get(name)
         return copy is not None and copy.phase is Phase.COPYING and copy.fetch_offset == requested_offset
+
+
+def resumed_next(count: int, took_ms: int) -> int:
+    """Return how many partitions to resume in the next turn after one with `count` of them."""
+    if took_ms > LONGEST_RESUMING_MS:
+        return max(FEWEST_RESUMED, count // 2)
+    return min(MOST_RESUMED, 2 * count) if took_ms < LONGEST_RESUMING_MS // 4 else count

@@ -32,7 +32,8 @@ class OfTables(Generic[T]):
 def count_all(layout: Layout) -> OfTables[CountOutcome]:
     """Count and report every table. Raises BrokerUnreachable: the reports are the live cluster's, whatever the table."""
     done: OfTables[CountOutcome] = OfTables()
-    _each(Warehouse(WarehouseSettings.of(layout)).topics(), lambda topic: run_count(layout, topic), done)
+    warehouse = Warehouse(WarehouseSettings.of(layout))
+    _each(warehouse.topics(), lambda topic: run_count(layout, topic, warehouse=warehouse), done)
     return done
 
 
@@ -43,9 +44,10 @@ def publish_all(layout: Layout, *, wait_ms: int = WAIT_MS, topics: Sequence[str]
     """
     done: OfTables[PublishOutcome] = OfTables()
     deadline = time.monotonic() + wait_ms / 1000
-    left = Warehouse(WarehouseSettings.of(layout)).topics() if topics is None else list(topics)
+    warehouse = Warehouse(WarehouseSettings.of(layout))
+    left = warehouse.topics() if topics is None else list(topics)
     while left:
-        _each(left, lambda topic: _publish(layout, topic, done.results.get(topic)), done)
+        _each(left, lambda topic: _publish(layout, warehouse, topic, done.results.get(topic)), done)
         left = [topic for topic in left if topic not in done.faults and done.results[topic].may_change_soon]
         if time.monotonic() >= deadline:
             break
@@ -65,6 +67,6 @@ def _each(topics: Sequence[str], work: Callable[[str], T], done: OfTables[T]) ->
             done.faults[topic] = error
 
 
-def _publish(layout: Layout, topic: str, before: PublishOutcome | None) -> PublishOutcome:
-    now = run_publish(layout, topic, wait_ms=0)
+def _publish(layout: Layout, warehouse: Warehouse, topic: str, before: PublishOutcome | None) -> PublishOutcome:
+    now = run_publish(layout, topic, wait_ms=0, warehouse=warehouse)
     return now if before is None else before.then(now)

@@ -80,9 +80,12 @@ def count_and_report(
         return count.run(sender, Plan(table, again=again, rotten=rotten))
 
 
-def run_count(layout: Layout, topic: str, *, again: bool = False) -> CountOutcome:
-    """Count and report one topic of a local platform. Raises the client's errors if the live cluster is away."""
-    warehouse = Warehouse(WarehouseSettings.of(layout))
+def run_count(layout: Layout, topic: str, *, again: bool = False, warehouse: Warehouse | None = None) -> CountOutcome:
+    """Count and report one topic of a local platform. Raises the client's errors if the live cluster is away.
+
+    `warehouse`: the layout's, if it is open already.
+    """
+    warehouse = warehouse or Warehouse(WarehouseSettings.of(layout))
     table = warehouse.table(topic)
     if table is None:
         return CountOutcome(topic=topic)

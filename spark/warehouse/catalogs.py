@@ -14,6 +14,7 @@ from pyiceberg.exceptions import (
     ServiceUnavailableError,
 )
 from requests.exceptions import RequestException
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError, IntegrityError, InterfaceError, OperationalError, ProgrammingError
 
 from ..errors import CatalogUnreachable, WarehouseError
@@ -72,6 +73,18 @@ def _opened(settings: WarehouseSettings) -> Catalog:
     if settings.catalog.startswith("postgresql") and importlib.util.find_spec("psycopg") is None:
         raise WarehouseError("a catalog in PostgreSQL needs psycopg: pip install 'psycopg[binary]'")
     return SqlCatalog(NAMESPACE, uri=settings.catalog, pool_pre_ping="true", **words)
+
+
+def metadata_places(catalog: Catalog) -> dict[str, str] | None:
+    """Return table → where its metadata is now, of all tables of topics; None for a catalog that is not in a database."""
+    from pyiceberg.catalog.sql import IcebergTables, SqlCatalog
+
+    if not isinstance(catalog, SqlCatalog):
+        return None
+    wanted = select(IcebergTables.table_name, IcebergTables.metadata_location)
+    wanted = wanted.where(IcebergTables.catalog_name == catalog.name, IcebergTables.table_namespace == NAMESPACE)
+    with catalog.engine.connect() as connection:
+        return {name: place for name, place in connection.execute(wanted) if place is not None}
 
 
 def make_namespace(catalog: Catalog, name: str) -> None:

@@ -9,6 +9,7 @@
 
 import re
 import threading
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 
@@ -21,7 +22,7 @@ from sqlalchemy.exc import IntegrityError
 
 from ..errors import NoSuchTable, WarehouseError
 from ..source.columns import HOUR_FIELD, SYSTEM_COLUMNS
-from .catalogs import NAMESPACE, make_namespace, open_catalog, reaching_catalog
+from .catalogs import NAMESPACE, make_namespace, metadata_places, open_catalog, reaching_catalog
 from .leases import Lease, Leases
 from .proofs import ROWS_AT_ONCE, Proofs
 from .proofs import SCHEMA as PROOFS_SCHEMA
@@ -78,6 +79,14 @@ class Warehouse:
             return []
         with reaching_catalog():
             return sorted(name[-1] for name in self._catalog().list_tables(NAMESPACE))
+
+    def places(self) -> Mapping[str, str] | None:
+        """Return where each topic's table has its metadata now, in one query. None: a REST catalog does not list it."""
+        file = sqlite_file(self.settings.catalog)
+        if file is not None and not file.exists():
+            return {}
+        with reaching_catalog():
+            return metadata_places(self._catalog())
 
     def table(self, topic: str) -> TopicTable | None:
         """Return the topic's table as it is now, or None. Raises WarehouseError, CatalogUnreachable, StoreUnreachable."""

@@ -1,6 +1,6 @@
 """The audit service's parts behind one store, without a cluster, and reports for them."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,7 @@ from headrace.audit.service.store.ledger import Ledger, Message
 from headrace.audit.service.store.log_books import LogRead
 from headrace.audit.service.store.opening import database_at
 from headrace.audit.service.web.endpoints import Site
+from headrace.client.connection.control_plane import ClusterFacts, Listing
 from headrace.client.fetch.fetched import TopicPartition
 from headrace.runtime.clock import ManualClock
 
@@ -108,6 +109,13 @@ class Service:
             recount=lambda tier, topic: self.ledger.logs.recount(tier, topic, {0: 0}),
             console=console,
         )
+
+
+def listing_of(topics: Sequence[str], partitions: Sequence[int] = (0,)) -> Listing:
+    """A cluster's answer: these topics, with an id each."""
+    facts = ClusterFacts(brokers={}, controller_id=-1, topics={})
+    ids = {name: f"id of {name}" for name in topics}
+    return Listing(facts=facts, partitions=dict.fromkeys(topics, tuple(partitions)), ids=ids, answered=(0, b""))
 
 
 def read_of(

@@ -1,6 +1,6 @@
 """The audit topic and the reported positions, in memory. Both can be made to fail."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import ProducerReport, RangeReport, Report
@@ -43,12 +43,15 @@ class ReportedPositions:
 
     def __init__(self) -> None:
         self.noted: dict[tuple[str, str, int], int] = {}
+        self.writes = 0
         self.refuses = False
 
     def read(self, tier: str, topic: str, partition: int) -> int | None:
         return self.noted.get((tier, topic, partition))
 
-    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
+    def write_many(self, tier: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        self.writes += 1
         if self.refuses:
             raise ConnectionError("ZooKeeper is away")
-        self.noted[tier, topic, partition] = max(offset, self.noted.get((tier, topic, partition), 0))
+        for (topic, partition), offset in offsets.items():
+            self.noted[tier, topic, partition] = max(offset, self.noted.get((tier, topic, partition), 0))

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from .books import Found, ProducerBook
 from .messages import KnownDifference, PublishedHour
+from .run_index import RunIndex
 from .runs import Run, RunKey
 from .tier_log import TierLog
 from .tiers import TierRule
@@ -60,6 +61,14 @@ class TopicFacts:
     """As of when the audit knows that the topic has no quarantine on live; 0: not yet, or it has one. None: nobody looks."""
     unheard: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """Partition → offsets of live where producers began to write whose reports may be lost. See `checks.unheard`."""
+    _index: list[RunIndex] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def run_index(self) -> RunIndex:
+        """Which runs may keep a window waiting; made once, for all windows."""
+        if not self._index:
+            self._index.append(RunIndex(self.runs, self.ended))
+        return self._index[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,6 +88,14 @@ class WindowFacts:
     redelivered: int = 0
     published: PublishedHour | None = None
     """What was read back of its hour on the branch `main`."""
+    _writers: list[frozenset[RunKey]] = field(default_factory=list, init=False, repr=False, compare=False)
+
+    @property
+    def writers(self) -> frozenset[RunKey]:
+        """The runs that said something of the window, or whose records stand in it."""
+        if not self._writers:
+            self._writers.append(frozenset({*self.producers, *(run.key for run in self.owners.values())}))
+        return self._writers[0]
 
     @property
     def reported_ms(self) -> int:

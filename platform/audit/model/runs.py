@@ -3,7 +3,7 @@
 A run is (instance, epoch). Its counts per window are in `tier_reports.py`, what its silence means for one in `checks.producers`.
 """
 
-from bisect import insort
+from bisect import bisect_left, insort
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -112,12 +112,13 @@ class Run:
             return True
         return self.only_between_ms[0] < window_end_ms and window_start_ms < self.only_between_ms[1]
 
-    def _held(self) -> tuple[Hold, ...]:
+    def held(self) -> tuple[Hold, ...]:
+        """Return where it may have records that none of its reports tells of."""
         return (*(self.holds or ()), *self.unsettled) if self.unsettled else self.holds or ()
 
     def hold_of(self, window_start_ms: int, window_end_ms: int) -> Hold | None:
         """Return what of `holds` the window lies in; None: the run has told all that it took of it."""
-        return next((one for one in self._held() if one.from_ms < window_end_ms and window_start_ms < one.to_ms), None)
+        return next((one for one in self.held() if one.from_ms < window_end_ms and window_start_ms < one.to_ms), None)
 
     def was_cut_off(self, window_start_ms: int, window_end_ms: int) -> bool:
         """Return whether the run may have taken events of the window while it could not announce that."""
@@ -126,7 +127,7 @@ class Run:
 
     def held_windows(self, window_ms: int) -> set[int] | None:
         """Return the starts of the windows in `holds`; None if they are more than `MOST_HELD`."""
-        spans = [(one.from_ms - one.from_ms % window_ms, one.to_ms) for one in self._held()]
+        spans = [(one.from_ms - one.from_ms % window_ms, one.to_ms) for one in self.held()]
         if sum(end - start for start, end in spans) > MOST_HELD * window_ms:
             return None
         return {at for start, end in spans for at in range(start, end, window_ms)}
@@ -144,10 +145,11 @@ class Run:
 
     def sealed_ms(self, window_end_ms: int) -> int | None:
         """Return when the audit heard that no more is to come for a window that ends there, or None when it has not."""
-        at = [heard for past, heard in self.seals if past >= window_end_ms][:1]
-        if self.closed_ms is not None:
-            at.append(self.closed_ms)
-        return min(at, default=None)
+        at = bisect_left(self.seals, (window_end_ms,))
+        sealed_ms = self.seals[at][1] if at < len(self.seals) else None
+        if sealed_ms is None or self.closed_ms is None:
+            return self.closed_ms if sealed_ms is None else sealed_ms
+        return min(sealed_ms, self.closed_ms)
 
 
 class Runs(dict[RunKey, Run]):

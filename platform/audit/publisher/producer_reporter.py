@@ -136,6 +136,12 @@ class ProducerReporter:
         with self._sending:
             self._report(closing=False, moved_past_ms=moved_past_ms, holds=holds, timeout_ms=timeout_ms)
 
+    def has_news(self, *, moved_past_ms: int | None, holds: tuple[Hold, ...] | None) -> bool:
+        """Return whether a report would say more than the last one, which has arrived."""
+        with self._noting:
+            moved = moved_past_ms is not None and (self._moved_past_ms is None or moved_past_ms > self._moved_past_ms)
+            return moved or holds != self._holds or bool(self._under_way) or self._has_failed or self._unreported.has_any
+
     def await_turn(self, timeout_ms: int) -> bool:
         """Return whether no report is under way, after `timeout_ms` at most."""
         is_free = self._sending.acquire(timeout=timeout_ms / 1000)

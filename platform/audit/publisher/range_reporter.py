@@ -28,7 +28,7 @@ class PositionBook(Protocol):
 
     def read(self, tier: str, topic: str, partition: int, /) -> int | None: ...
 
-    def write(self, tier: str, topic: str, partition: int, offset: int, /) -> object: ...
+    def write_many(self, tier: str, offsets: Mapping[tuple[str, int], int], /) -> object: ...
 
 
 class UnreportedBacklog(AuditError):
@@ -272,8 +272,7 @@ class RangeReporter:
 
     def _send(self, reports: Mapping[tuple[str, int], Sequence[RangeReport]], timeout_ms: int) -> None:
         send_and_flush(self._sender, self._clock, [one for some in reports.values() for one in some], timeout_ms)
-        for (topic, partition), some in reports.items():
-            self._positions.write(self.tier, topic, partition, some[-1].to_offset)
+        self._positions.write_many(self.tier, {name: some[-1].to_offset for name, some in reports.items()})
 
     def _reports(self, topic: str, partition: int, one: _OpenRange) -> list[RangeReport]:
         return self._split(topic, partition, one.from_offset, one.to_offset, one.windows, one.skipped)

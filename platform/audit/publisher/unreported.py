@@ -45,6 +45,10 @@ class Unreported:
         """Stretches that were joined to their neighbour because too many waited, since the beginning."""
 
     @property
+    def has_any(self) -> bool:
+        return bool(self._sent or self._changed_losses)
+
+    @property
     def loss_window_count(self) -> int:
         return len(self._losses)
 

@@ -25,15 +25,18 @@ def make(folder: Path, *, enter: bool = True) -> bool:
 
     Raises OSError.
     """
-    missing = []
-    while not folder.is_dir():
-        missing.append(folder)
-        folder = folder.parent
-    for path in reversed(missing):
-        path.mkdir(exist_ok=True)
-        if enter:
-            sync(path.parent)
-    return bool(missing)
+    try:
+        folder.mkdir()  # Before any look: most often it is missing, and its parent is there.
+    except FileExistsError:
+        if not folder.is_dir():
+            raise
+        return False
+    except FileNotFoundError:
+        make(folder.parent, enter=enter)
+        folder.mkdir(exist_ok=True)
+    if enter:
+        sync(folder.parent)
+    return True
 
 
 def sync(folder: Path) -> None:

@@ -58,6 +58,15 @@ class Recovered(NamedTuple):
     report: RecoveryReport
 
 
+def of_new_folder(*, flush: bool = True) -> Recovered:
+    """Return what `recover` finds in an empty folder."""
+    report = RecoveryReport(
+        segment_count=0, batch_count=0, checked_bytes=0, left_bytes=0, cut_from_offset=0, cut_bytes=0, cut_reason=None,
+        bad_ranges=(),
+    )  # fmt: skip
+    return Recovered([], flush, 0, report)
+
+
 def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: int, flush: bool = True) -> Recovered:
     """Open the folder's segments, and fill `producers` as they were.
 

@@ -6,7 +6,7 @@ nothing in the audit.
 """
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..connection.cluster import Cluster
 from ..fetch.fetched import TopicPartition
@@ -54,24 +54,29 @@ class GroupPositions:
         return found
 
     def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
-        """Move the position to `offset`. A higher position stays, unless this is the sole writer, or another process moves it at
-        this very moment. Raises ClientError, ValueError below 0.
+        """As `write_many`, of one partition."""
+        self.write_many(tier, {(topic, partition): offset})
+
+    def write_many(self, tier: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Move the position of each (topic, partition), in one request. A higher position stays, unless this is the sole writer,
+        or another process moves it at this very moment. Raises ClientError, ValueError below 0.
         """
-        if offset < 0:
-            raise ValueError(f"position {offset} of {tier} in {topic}-{partition}")
-        name, group = TopicPartition(topic, partition), self._name(tier)
+        for (topic, partition), offset in offsets.items():
+            if offset < 0:
+                raise ValueError(f"position {offset} of {tier} in {topic}-{partition}")
+        group, wanted = self._name(tier), {TopicPartition(*name): offset for name, offset in offsets.items()}
         if self._is_sole_writer:
             with self._lock:
-                is_there = self._known.get((group, name)) == offset
+                moved = {name: offset for name, offset in wanted.items() if self._known.get((group, name)) != offset}
         else:
-            held = self.read(tier, topic, partition)
-            is_there = held is not None and held >= offset
-        if is_there:
+            held = self.read_many(tier, wanted)
+            moved = {name: offset for name, offset in wanted.items() if held.get(name, -1) < offset}
+        if not moved:
             return
-        group_requests.commit_offsets(self._cluster.coordinator(group, lane=LANE), group, {name: offset})
+        group_requests.commit_offsets(self._cluster.coordinator(group, lane=LANE), group, moved)
         if self._is_sole_writer:
             with self._lock:
-                self._known[group, name] = offset
+                self._known.update(((group, name), offset) for name, offset in moved.items())
 
     def partitions(self, tier: str, topic: str) -> list[int]:
         """Return the partitions of which the tier has reported, sorted. Raises ClientError."""

@@ -142,6 +142,11 @@ class Fetcher:
             raise errors[0]
         return fetched
 
+    @property
+    def turns(self) -> int:
+        """In how many calls, one after another, each partition is asked for once: 1, but for many partitions of one broker."""
+        return max(map(len, self._sessions.values()), default=1)
+
     def close(self) -> None:
         """Close this fetcher's connections, from any thread; a waiting fetch fails."""
         self.cluster.close_lane(self._lane)

@@ -3,8 +3,8 @@
 The steps of the start are: audit topic, the topic's time setting, producer id and announcement, schema id. Only then may the
 first event go out, so that the audit knows a producer before it sees its records. A step that fails for now is tried again; a
 refused topic or schema ends the start.
-From the announcement on the logger reports every second, whatever else is missing. An outage is logged once, with the address and
-the reason, and once when it is over (`outage`).
+From the announcement on the logger reports each second what there is to tell, and beats every five seconds if there is nothing.
+An outage is logged once, with the address and the reason, and once when it is over (`outage`).
 """
 
 import threading
@@ -32,6 +32,8 @@ STEP_TIMEOUT_MS = 5_000
 """How long one step waits before it counts as failed for now."""
 STOP_MS = 200
 """What a thread that is not waiting for anybody needs for its end, on a busy machine."""
+LOOKS_A_BEAT = 5
+"""A logger that has nothing to tell beats each fifth time: every five seconds, as the agent. The audit's deadline is 20 s."""
 MOST_SETTING_ASKS = 3
 """How often the topic's setting is asked for. A broker that does not tell it must not keep the logger from its start."""
 
@@ -82,6 +84,8 @@ class LoggerStartup:
         self._has_answer = threading.Event()
         """Finished; or something does not answer, so that nobody can say when it will be."""
         self._announced_ids: tuple[int, ...] | None = None
+        self._told_ms: int | None = None
+        """When the last report was begun, by the monotonic clock; None: it has not arrived."""
         self._setting_asks = 0
         self._is_late = False
         self._thread: threading.Thread | None = None
@@ -250,12 +254,19 @@ class LoggerStartup:
     def _tell(self, ids: tuple[int, ...]) -> None:
         """Report what is held, and whatever else there is to say."""
         past_ms, holds = self._moved_past_ms(), self._holds()
+        now_ms = self._clock.monotonic_ms()
+        is_fresh = self._told_ms is not None and now_ms - self._told_ms < LOOKS_A_BEAT * self._report_every_ms
+        if ids == self._announced_ids and is_fresh and not self._reporter.has_news(moved_past_ms=past_ms, holds=holds):
+            self._on_reported(True)
+            return
+        self._told_ms = None
         if ids == self._announced_ids:
             self._reporter.beat(moved_past_ms=past_ms, holds=holds, timeout_ms=STEP_TIMEOUT_MS)
         else:
             # The first time; or the producer had to begin again under another id, and records under it are unaudited until then.
             self._reporter.announce([self._topic], ids, moved_past_ms=past_ms, holds=holds, timeout_ms=STEP_TIMEOUT_MS)
             self._announced_ids = ids
+        self._told_ms = now_ms
         self._on_reported(True)
 
     def _report(self) -> None:

@@ -147,4 +147,6 @@ def test_reported_positions_stay_in_the_cluster_and_never_move_back(broker: Brok
     book.write(tier, topic, 1, 50)
     assert GroupPositions(cluster).read(tier, topic, 1) == 70
     assert book.partitions(tier, topic) == [1]
+    book.write_many(tier, {(topic, 0): 9, (topic, 1): 60})
+    assert GroupPositions(cluster).read_many(tier, [(topic, 0), (topic, 1)]) == {(topic, 0): 9, (topic, 1): 70}
     cluster.close()

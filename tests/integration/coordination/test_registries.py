@@ -282,6 +282,40 @@ def test_audit_positions_move_forward_only(open_session: OpenSession) -> None:
     assert positions.read("consumer:request-rate", "t", 0) is None
 
 
+def test_many_audit_positions_move_forward_only(open_session: OpenSession) -> None:
+    positions = AuditPositions(open_session())
+    wanted = {("t", partition): partition for partition in range(600)}
+    positions.write_many("mirror", wanted)
+    positions.write_many("mirror", {("t", 0): 5, ("t", 599): 1, ("other", 0): 7})
+    assert positions.read_many("mirror", [*wanted, ("other", 0)]) == {**wanted, ("t", 0): 5, ("other", 0): 7}
+    with pytest.raises(ValueError, match="-1"):
+        positions.write_many("mirror", {("t", 1): -1})
+
+
+def test_new_positions_of_new_topics_cost_a_read_and_two_creations_each(
+    open_session: OpenSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = open_session()
+    positions = AuditPositions(session)
+    positions.write("mirror", "before", 0, 1)
+    calls = 0
+    call = session.tree._client._call
+
+    def counted(*words: object) -> object:
+        nonlocal calls
+        calls += 1
+        return call(*words)
+
+    costs = []
+    for count in (20, 40):
+        calls = 0
+        with monkeypatch.context() as patched:
+            patched.setattr(session.tree._client, "_call", counted)
+            positions.write_many("mirror", {(f"topic-{count}-{number}", 0): number for number in range(count)})
+        costs.append(calls)
+    assert costs == [3 * 20, 3 * 40]
+
+
 def test_a_wish_to_restate_is_kept_until_it_is_carried_out_and_one_made_again_is_not_lost(open_session: OpenSession) -> None:
     requests = RestateRequests(open_session())
     assert requests.open("mirror") == []

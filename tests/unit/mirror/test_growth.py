@@ -22,7 +22,7 @@ from headrace.mirror import partition_copy, stall
 from headrace.mirror.copies import Copies
 from headrace.mirror.discovery import MADE_AT_ONCE, MOST_MADE, Discovery
 from headrace.mirror.errors import FewerPartitions
-from headrace.mirror.forwarder import MOST_RESUMED, Forwarder
+from headrace.mirror.forwarder import FEWEST_RESUMED, LONGEST_RESUMING_MS, MOST_RESUMED, Forwarder, resumed_next
 from headrace.mirror.identical import MOST_LOOKED_AT
 from headrace.mirror.partition_copy import Ends, PartitionCopy, Phase
 from headrace.mirror.placement import Standing
@@ -341,3 +341,29 @@ def test_a_partition_that_mends_and_is_not_named_in_a_fetch_has_come_to_the_end(
     forwarder.turn()
     copy = forwarder.copies()[name]
     assert (copy.trouble, copy.attempt) == (None, 0)
+
+
+def test_slow_turns_resume_fewer_partitions_and_fast_ones_as_many_as_before() -> None:
+    counts = [MOST_RESUMED]
+    for _ in range(6):
+        counts.append(resumed_next(counts[-1], LONGEST_RESUMING_MS + 1))
+    assert counts == [200, 100, 50, 25, 20, 20, 20]
+    assert counts[-1] == FEWEST_RESUMED
+    assert resumed_next(50, LONGEST_RESUMING_MS // 2) == 50
+    assert [resumed_next(20, 10), resumed_next(150, 10)] == [40, MOST_RESUMED]
+
+
+def test_a_mirror_whose_turns_are_slow_makes_the_next_ones_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    forwarder, placement, _ = at_rest(2 * MOST_RESUMED)
+    clock = ManualClock()
+    forwarder._clock = clock
+    standings = placement.standings
+
+    def slow(names: Collection[TopicPartition], ids: object) -> Mapping[TopicPartition, Standing]:
+        clock.advance(LONGEST_RESUMING_MS + 1)
+        return standings(names, ids)
+
+    monkeypatch.setattr(placement, "standings", slow)
+    for _ in range(4):
+        forwarder.turn()
+    assert placement.asked == [MOST_RESUMED, MOST_RESUMED // 2, MOST_RESUMED // 4, MOST_RESUMED // 8]

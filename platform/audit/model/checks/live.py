@@ -9,7 +9,7 @@ from ..runs import Run
 from ..tiers import LIVE, PRODUCER, TierRule
 from .former import lost_from_live
 from .later import taken
-from .producers import last_word_ms
+from .producers import last_word_at_most_ms, last_word_ms
 from .unheard import unheard_records, words_of
 
 
@@ -29,10 +29,13 @@ def check_live(case: Case, rule: TierRule, sealed: HopFinding | None) -> HopFind
 
 def _not_read(case: Case, rule: TierRule, *, is_after_producers: bool) -> HopFinding | None:
     """Return who keeps the live log from being read as far as it must be; None where it is read."""
-    after_ms = last_word_ms(case) if is_after_producers else 0
     read = case.topic.logs.get(LIVE, {})
+    read_ms = min((log.caught_up_ms or 0 for log in read.values()), default=0)
     sent = case.window.producers.values() if is_after_producers else ()
     told = {key.partition for book in sent for key in book.sent}
+    after_ms = last_word_at_most_ms(case) if is_after_producers else 0
+    if is_after_producers and not (read_ms > after_ms and told <= read.keys()):
+        after_ms = last_word_ms(case)
     if not read or not told <= read.keys():
         since_ms = max(after_ms, case.seen_ms())
         return held_up(case, LIVE, LIVE, since_ms, rule.deadline_ms, "the live log has not been read")

@@ -26,8 +26,15 @@ def check_producers(case: Case, rule: TierRule) -> HopFinding:
     return replace(found, is_settled=not found.waiting and not found.silent)
 
 
+def last_word_at_most_ms(case: Case) -> int:
+    """Return a time at or after `last_word_ms`, which costs the same however many runs there are."""
+    return max(case.window.reported_ms, case.topic.run_index.latest_word_ms)
+
+
 def last_word_ms(case: Case) -> int:
-    """Return when the last word of a producer on this window arrived: a report, a seal, or an operator's retirement."""
+    """Return when the last word of a producer on this window arrived: a report, a seal, or an operator's retirement. Looks at
+    each run.
+    """
     words = [case.window.reported_ms]
     for run in (*case.topic.runs, *case.topic.ended):
         if concerns(case, run):
@@ -58,7 +65,7 @@ def lacks_a_word_of(case: Case, run: Run) -> bool:
 
 
 def _of_runs(case: Case, deadline_ms: int) -> Iterator[HopFinding]:
-    for run in case.topic.runs:
+    for run in case.topic.run_index.may_speak(case.window.window_start_ms, case.window.window_end_ms):
         if concerns(case, run) and (found := _of_run(case, run, deadline_ms)) is not None:
             yield found
 
@@ -123,4 +130,4 @@ def _last_known(case: Case, run: Run) -> str:
 
 
 def _is_touched_by(case: Case, run: Run) -> bool:
-    return run.key in case.window.producers or any(owner.key == run.key for owner in case.window.owners.values())
+    return run.key in case.window.writers

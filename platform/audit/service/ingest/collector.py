@@ -22,6 +22,10 @@ from .reading_thread import ReadingThread
 log = get_logger(__name__)
 
 
+TAKE_EVERY_MS = 100
+"""At the topic's end, reports are taken so often at most. Thousands of producers would make a transaction for each beat."""
+
+
 class Rebuilder(Protocol):
     """What a lost store is rebuilt from."""
 
@@ -61,7 +65,9 @@ class Collector(ReadingThread):
     def _read_once(self) -> None:
         if not self._offsets:
             self._begin()
-        self._collect()
+        began_ms = self._clock.monotonic_ms()
+        if self._collect():
+            self._stop.wait(max(0, TAKE_EVERY_MS - (self._clock.monotonic_ms() - began_ms)))
 
     def _begin_again(self) -> None:
         self._offsets = {}
@@ -149,7 +155,8 @@ class Collector(ReadingThread):
         found = next((header for header, _ in fetched.batches if header.next_offset > tail.base_offset), None)
         return found is not None and (found.base_offset, found.crc) != tail
 
-    def _collect(self) -> None:
+    def _collect(self) -> bool:
+        """Take in what has come; return whether that was all and anything."""
         asked_ms = self._clock.now_ms()
         messages: list[Message] = []
         next_offsets: dict[int, int] = {}
@@ -188,7 +195,7 @@ class Collector(ReadingThread):
         if next_offsets:
             if not self._ledger.take_reports(messages, self._at(), next_offsets, tails):
                 self._offsets = {}  # the books were loaded anew
-                return
+                return False
             for partition, offset in next_offsets.items():
                 self._offsets[TopicPartition(AUDIT_TOPIC, partition)] = offset
         if is_at_end:
@@ -197,6 +204,7 @@ class Collector(ReadingThread):
                 self._ledger.topic_was_away(self._away_since_ms, asked_ms)
             self._away_since_ms, self._has_heard = None, True
             self._ledger.heard_all(asked_ms, self._at())
+        return is_at_end and bool(next_offsets)
 
     def _at(self) -> dict[int, int]:
         return {name.partition: offset for name, offset in self._offsets.items()}

@@ -5,12 +5,13 @@ gives reason. A chunk that looks as it did (`store.chunks`) costs no more than i
 """
 
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from ....client.connection.cluster import Cluster
 from ....client.errors import OffsetOutOfRange
-from ....client.fetch.fetched import TopicPartition
+from ....client.fetch.fetched import FetchedPartition, TopicPartition
 from ....client.fetch.fetcher import Fetcher
 from ....client.fetch.log_offsets import EARLIEST, log_offsets
 from ....runtime.clock import Clock
@@ -25,6 +26,8 @@ log = get_logger(__name__)
 
 MOST_EMPTY = 3
 """After as many answers without a byte, the broker serves nothing of the rest of a chunk."""
+AT_ONCE = 500
+"""Partitions that are read together: small logs cost a fetch for many of them."""
 TURN_MS = 200
 """How long a turn goes on before new records are read again."""
 
@@ -35,10 +38,17 @@ class ReadBooks(Protocol):
     @property
     def settings(self) -> AuditSettings: ...
 
-    def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]: ...
+    def positions(self, tier: str, names: Iterable[TopicPartition] | None = None) -> tuple[int, Mapping[TopicPartition, int]]: ...
 
     def take_reads(
-        self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]
+        self,
+        tier: str,
+        generation: int,
+        reads: Iterable[LogRead],
+        caught_up: Mapping[TopicPartition, int],
+        *,
+        behind: Collection[TopicPartition] = (),
+        level_ms: int | None = None,
     ) -> bool: ...
 
     def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool: ...
@@ -48,6 +58,20 @@ class ReadBooks(Protocol):
     def recount(self, tier: str, topic: str, log_starts: Mapping[int, int]) -> None: ...
 
     def log_shrank(self, tier: str, name: TopicPartition, log_start: int) -> None: ...
+
+
+@dataclass(slots=True)
+class _Part:
+    """A chunk that is being read."""
+
+    chunk: Chunk
+    reads: list[LogRead] = field(default_factory=list)
+    empty: int = 0
+    """Answers without a byte, one after another, while it was asked for alone."""
+
+    @property
+    def at(self) -> int:
+        return self.reads[-1].found.to_offset if self.reads else self.chunk.from_offset
 
 
 class LogScan:
@@ -67,9 +91,11 @@ class LogScan:
         self._allowance_bytes = 0.0
         self._is_asked = False
         self._left: deque[tuple[TopicPartition, Chunk]] = deque()
-        self._part: list[LogRead] = []
-        """What was read of the chunk at hand."""
-        self._empty = 0
+        """The chunks of each partition one after another."""
+        self._parts: dict[TopicPartition, _Part] = {}
+        """What is read together, one chunk of each partition."""
+        self._is_alone = False
+        """A fetch of all parts brought nothing: the first is asked for alone."""
         self.rounds = 0
         """Rounds that came to their end."""
 
@@ -81,7 +107,7 @@ class LogScan:
             self._begin(names)
         else:
             self._left.clear()
-            self._part = []
+            self._parts = {}
 
     def go_on(self, known: Iterable[TopicPartition]) -> None:
         """Read what there is time for. Raises ClientError; the next call goes on."""
@@ -90,7 +116,7 @@ class LogScan:
         most = settings.scan_bytes_per_s * TURN_MS / 100
         self._allowance_bytes = min(most, self._allowance_bytes + settings.scan_bytes_per_s * (now_ms - self._turn_ms) / 1000)
         self._turn_ms = now_ms
-        if not self._left:
+        if not self._left and not self._parts:
             if not self._is_asked and now_ms - self._begun_ms < settings.scan_every_ms:
                 return
             self._begun_ms = now_ms
@@ -98,55 +124,73 @@ class LogScan:
             if not self._left:
                 self._is_asked = False
                 return
-        while self._left and (self._is_asked or self._allowance_bytes > 0) and self._clock.monotonic_ms() - now_ms < TURN_MS:
+        while self._is_going() and self._clock.monotonic_ms() - now_ms < TURN_MS:
             self._step()
-        if not self._left:
+        if not self._left and not self._parts:
             self._is_asked = False
             self.rounds += 1
 
+    def _is_going(self) -> bool:
+        return bool(self._left or self._parts) and (self._is_asked or self._allowance_bytes > 0)
+
     def _begin(self, names: Iterable[TopicPartition]) -> None:
-        _, positions = self._ledger.positions(self._tier)
-        wanted = [name for name in names if name in positions]
-        starts = log_offsets(self._cluster, dict.fromkeys(wanted, EARLIEST)) if wanted else {}
-        self._part = []
+        _, positions = self._ledger.positions(self._tier, names)
+        starts = log_offsets(self._cluster, dict.fromkeys(positions, EARLIEST)) if positions else {}
+        self._parts = {}
         for name, start in sorted(starts.items()):
             for chunk in self._ledger.chunks(LogKey(self._tier, *name)):
                 if chunk.to_offset > start:
                     self._left.append((name, chunk._replace(from_offset=max(start, chunk.from_offset))))
 
     def _step(self) -> None:
-        name, chunk = self._left[0]
-        at = self._part[-1].found.to_offset if self._part else chunk.from_offset
-        generation, positions = self._ledger.positions(self._tier)
-        if at >= positions.get(name, 0):
-            self._next()
+        """Read the next of each part."""
+        while self._left and len(self._parts) < AT_ONCE and self._left[0][0] not in self._parts:
+            name, chunk = self._left.popleft()
+            self._parts[name] = _Part(chunk)
+        asked = list(self._parts)[:1] if self._is_alone else list(self._parts)
+        generation, positions = self._ledger.positions(self._tier, asked)
+        wanted = {name: self._parts[name].at for name in asked}
+        for name in [name for name, at in wanted.items() if at >= positions.get(name, 0)]:
+            del wanted[name], self._parts[name]
+        if not wanted:
+            self._is_alone = False
             return
         try:
-            (fetched,) = self._fetcher.fetch({name: at})
-        except OffsetOutOfRange:
+            found = self._fetcher.fetch(wanted)
+        except OffsetOutOfRange as error:
             # The log begins later now, or is shorter than it was: the reader finds out, and the next round is another.
-            self._next()
+            self._parts.pop(TopicPartition(error.topic, error.partition), None)
             return
-        if fetched.error is not None:
-            raise fetched.error
+        if failed := next((one.error for one in found if one.error is not None), None):
+            raise failed
+        is_empty = True
+        for fetched in found:
+            is_empty &= self._took_nothing(fetched, generation, is_alone=len(wanted) == 1)
+        self._is_alone = is_empty
+
+    def _took_nothing(self, fetched: FetchedPartition, generation: int, *, is_alone: bool) -> bool:
+        """Take what came of one part; return whether that was not a byte. One of many may not have fitted into the answer."""
+        name = TopicPartition(fetched.topic, fetched.partition)
+        part = self._parts[name]
+        chunk, at = part.chunk, part.at
         read = self._batches.of(fetched, to_offset=chunk.to_offset)
         self._allowance_bytes -= read.found.to_offset - at
         if read.found.to_offset <= at:
-            self._empty += 1
-            if self._empty < MOST_EMPTY:
-                return
+            part.empty += is_alone
+            if part.empty < MOST_EMPTY:
+                return True
             read = self._batches.nothing(fetched, chunk.to_offset)
-        self._empty = 0
-        self._part.append(read)
-        if read.found.to_offset < chunk.to_offset:
-            return
-        seen = sum(one.digest for one in self._part) % MODULUS
-        is_sound = seen == chunk.digest and not any(one.unreadable for one in self._part)
-        if not is_sound and self._ledger.take_scan(self._tier, generation, self._part):
-            log.info("chunk_compared", tier=self._tier, topic=name.topic, partition=name.partition, from_offset=chunk.from_offset)
-        self._next()
+        part.empty = 0
+        part.reads.append(read)
+        if read.found.to_offset >= chunk.to_offset:
+            del self._parts[name]
+            self._compare(name, part, generation)
+        return False
 
-    def _next(self) -> None:
-        self._left.popleft()
-        self._part = []
-        self._empty = 0
+    def _compare(self, name: TopicPartition, part: _Part, generation: int) -> None:
+        seen = sum(one.digest for one in part.reads) % MODULUS
+        is_sound = seen == part.chunk.digest and not any(one.unreadable for one in part.reads)
+        if not is_sound and self._ledger.take_scan(self._tier, generation, part.reads):
+            log.info(
+                "chunk_compared", tier=self._tier, topic=name.topic, partition=name.partition, from_offset=part.chunk.from_offset
+            )

@@ -1,8 +1,9 @@
 """Reads the quarantine topics of the live cluster back, as the tier `quarantine` of the topics that they belong to."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from ....client.connection.control_plane import Listing
 from ....client.fetch.fetched import TopicPartition
 from ....client.fetch.log_offsets import EARLIEST, log_offsets
 from ....runtime.clock import Clock
@@ -27,13 +28,23 @@ class QuarantineBooks:
     def settings(self) -> AuditSettings:
         return self._ledger.books.settings
 
-    def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]:
-        generation, positions = self._ledger.logs.positions(tier)
+    def positions(self, tier: str, names: Iterable[TopicPartition] | None = None) -> tuple[int, Mapping[TopicPartition, int]]:
+        generation, positions = self._ledger.logs.positions(tier, None if names is None else map(_topic, names))
         return generation, {_quarantine(name): at for name, at in positions.items()}
 
-    def take_reads(self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]) -> bool:
+    def take_reads(
+        self,
+        tier: str,
+        generation: int,
+        reads: Iterable[LogRead],
+        caught_up: Mapping[TopicPartition, int],
+        *,
+        behind: Collection[TopicPartition] = (),
+        level_ms: int | None = None,
+    ) -> bool:
         ended = {_topic(name): asked_ms for name, asked_ms in caught_up.items()}
-        return self._ledger.logs.take_reads(tier, generation, map(_read, reads), ended)
+        left = {_topic(name) for name in behind}
+        return self._ledger.logs.take_reads(tier, generation, map(_read, reads), ended, behind=left, level_ms=level_ms)
 
     def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool:
         return self._ledger.logs.take_scan(tier, generation, map(_read, reads))
@@ -56,17 +67,26 @@ class QuarantineReader(LogReader):
         self._starts: dict[TopicPartition, int] = {}
         ledger.logs.await_quarantines()
 
-    def _take_topics(self, topics: Iterable[str], ids: Mapping[str, str], asked_ms: int) -> list[str]:
-        """Note which quarantine topics there are, and where they begin; return them."""
-        names = [topic for topic in topics if topic.endswith(QUARANTINE_SUFFIX) and is_audited(_audited(topic))]
+    def _take_topics(self, listing: Listing, asked_ms: int) -> list[str]:
+        """Note which quarantine topics there are; return them."""
+        ids = listing.ids
+        names = [topic for topic in listing.partitions if topic.endswith(QUARANTINE_SUFFIX) and is_audited(_audited(topic))]
         self._ledger.logs.see_topic_ids(QUARANTINE, {_audited(name): ids[name] for name in names if name in ids}, asked_ms)
-        self._ledger.logs.see_quarantines({topic: ids.get(topic, "") for topic in topics}, asked_ms)
-        partitions = [TopicPartition(name, partition) for name in names for partition in self._cluster.partitions(name)]
-        starts = log_offsets(self._cluster, dict.fromkeys(partitions, EARLIEST)) if partitions else {}
+        self._ledger.logs.see_quarantines({topic: ids.get(topic, "") for topic in listing.partitions}, asked_ms)
+        return names
+
+    def _same_topics(self, asked_ms: int) -> None:
+        self._ledger.logs.see_quarantines({}, asked_ms)
+
+    def _discover(self) -> bool:
+        """Note, too, where the quarantine topics begin now."""
+        if not super()._discover():
+            return False
+        starts = log_offsets(self._cluster, dict.fromkeys(self._known, EARLIEST)) if self._known else {}
         later = {_topic(name): start for name, start in starts.items() if start != self._starts.get(name, 0)}
         self._ledger.logs.quarantine_begins(later)
         self._starts = dict(starts)
-        return names
+        return True
 
 
 def _audited(name: str) -> str:

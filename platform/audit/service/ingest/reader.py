@@ -4,9 +4,10 @@ Reads any Kafka-wire cluster. Holds no count of its own: what a fetch brought go
 position. `log_scan.py` reads again what was read before.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from ....client.connection.cluster import Cluster
+from ....client.connection.control_plane import Listing
 from ....client.errors import OffsetOutOfRange
 from ....client.fetch.fetched import TopicPartition
 from ....client.fetch.fetcher import Fetcher
@@ -21,6 +22,7 @@ from ..store.log_books import LogRead, UnreadableRange
 from ..store.open_books import is_audited
 from .log_scan import LogScan, ReadBooks
 from .origin_reader import OriginReader
+from .places import Places, nothing_at
 from .read_batches import ReadBatches
 from .reading_thread import ReadingThread
 
@@ -57,13 +59,22 @@ class LogReader(ReadingThread):
             ledger.logs.await_origins()
         self.tier = tier
         partition_bytes = ledger.books.settings.fetch_partition_bytes
-        self._fetcher = Fetcher(self._cluster, max_wait_ms=fetch_wait_ms, partition_max_bytes=partition_bytes, hides_aborted=True)
+        self._fetcher = Fetcher(
+            self._cluster,
+            max_wait_ms=fetch_wait_ms,
+            partition_max_bytes=partition_bytes,
+            hides_aborted=True,
+            leaves_out_idle=True,
+        )
         self._ledger = ledger
         self._books = ledger.logs if books is None else books
         self._clock = clock
         self._batches = ReadBatches(tier, ledger.books.settings.window_ms)
         self.scan = LogScan(tier, self._cluster, self._books, clock)
-        self._known: set[TopicPartition] = set()
+        self._known: frozenset[TopicPartition] = frozenset()
+        self._listed: tuple[Listing, int] | None = None
+        """The topics as they were taken last, and the generation of the books then."""
+        self._places = Places()
         self._discover_at_ms: int | None = None
         self._failed: set[TopicPartition] = set()
         self._is_suspect: set[TopicPartition] = set()
@@ -97,58 +108,82 @@ class LogReader(ReadingThread):
     def _tell_failed(self, error: Exception, *, is_fault: bool) -> None:
         log.warning("log_not_readable", tier=self.tier, reason=str(error), exc_info=is_fault)
 
-    def _discover(self) -> None:
-        """Learn of new topics and partitions now and then, and of topics that were made anew."""
+    def _discover(self) -> bool:
+        """Learn of new topics and partitions now and then, and of topics that were made anew; return whether it was time."""
         began_ms = self._clock.monotonic_ms()
         if self._discover_at_ms is not None and began_ms < self._discover_at_ms:
-            return
+            return False
         asked_ms = self._clock.now_ms()
-        topics = self._cluster.topics()
-        names = self._take_topics(topics, self._cluster.topic_ids(), asked_ms)
-        self._known = {TopicPartition(topic, partition) for topic in names for partition in self._cluster.partitions(topic)}
+        listing = self._cluster.listing()
+        generation, _ = self._books.positions(self.tier, ())
+        if self._listed is not None and listing is self._listed[0] and generation == self._listed[1]:
+            self._same_topics(asked_ms)
+        else:
+            names = self._take_topics(listing, asked_ms)
+            known = frozenset(TopicPartition(topic, one) for topic in names for one in listing.partitions[topic])
+            self._known = self._known if known == self._known else known
+            self._listed = listing, generation
         took_ms = self._clock.monotonic_ms() - began_ms
-        pause_ms = min(DISCOVER_SHARE * took_ms, MOST_MS_A_TOPIC * len(names))
+        pause_ms = min(DISCOVER_SHARE * took_ms, MOST_MS_A_TOPIC * len(listing.partitions))
         self._discover_at_ms = began_ms + max(self._ledger.books.settings.discover_ms, pause_ms)
+        return True
 
-    def _take_topics(self, topics: Iterable[str], ids: Mapping[str, str], asked_ms: int) -> list[str]:
+    def _take_topics(self, listing: Listing, asked_ms: int) -> list[str]:
         """Note which topics of the cluster are read, as of `asked_ms`, and by which id; return them."""
-        names = [topic for topic in topics if is_audited(topic)]
+        names = [topic for topic in listing.partitions if is_audited(topic)]
+        ids = listing.ids
         self._ledger.logs.see_topic_ids(self.tier, {topic: ids[topic] for topic in names if topic in ids}, asked_ms)
         return names
 
+    def _same_topics(self, asked_ms: int) -> None:
+        """Note that they are as they were, as of `asked_ms`."""
+        self._ledger.logs.see_topic_ids(self.tier, {}, asked_ms)
+
     def _read(self) -> bool:
         """Fetch once and put into the ledger what came; return False when there is nothing to read yet."""
-        generation, positions = self._books.positions(self.tier)
-        wanted = {partition: positions[partition] for partition in self._known if partition in positions}
-        new = self._known - positions.keys()
-        starts = log_offsets(self._cluster, dict.fromkeys(new, EARLIEST)) if new else {}
-        wanted |= starts
-        if not wanted:
+        places = self._places
+        generation, _ = self._books.positions(self.tier, ())
+        if not places.are_of(self._known, generation):
+            places.take(self._known, *self._books.positions(self.tier))
+        starts = log_offsets(self._cluster, dict.fromkeys(places.new, EARLIEST)) if places.new else {}
+        for name, start in starts.items():
+            places.wanted.move(name, start)
+        if not places.wanted:
             return False
         asked_ms = self._clock.now_ms()
         reads: list[LogRead] = []
-        caught_up: dict[TopicPartition, int] = {}
-        for fetched in self._fetcher.fetch(wanted):
+        at_end: set[TopicPartition] = set()
+        came: set[TopicPartition] = set()
+        failed: set[TopicPartition] = set()
+        for fetched in self._fetcher.fetch(places.wanted):
             name = TopicPartition(fetched.topic, fetched.partition)
+            came.add(name)
             if fetched.error is not None:
                 self._failed.add(name)
+                failed.add(name)
                 continue
-            if name in self._failed:
-                self._failed.discard(name)
-                self.scan.ask("its leader was away", {name})
             read = self._batches.of(fetched)
             if read.found.to_offset > read.found.from_offset or name in starts:
                 reads.append(read)
             if read.found.to_offset >= fetched.high_watermark:
-                caught_up[name] = asked_ms
-        self._books.take_reads(self.tier, generation, reads, caught_up)
+                at_end.add(name)
+        ends = places.ends(asked_ms, came, at_end, turns=self._fetcher.turns)
+        if back := {name for name in self._failed - failed if name in came or name in ends.caught_up}:
+            self._failed -= back
+            self.scan.ask("its leader was away", back)
+        reads += [nothing_at(name, start) for name, start in starts.items() if name not in came]
+        taken = self._books.take_reads(self.tier, generation, reads, ends.caught_up, behind=ends.behind, level_ms=ends.level_ms)
+        if taken:
+            places.note(ends, self._books.positions(self.tier, [read.name for read in reads])[1])
+        else:
+            places.forget()
         return True
 
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
         """The log no longer begins before our position, or it ends there: go on at its start, or count it anew."""
         self._discover_at_ms = None
-        generation, positions = self._books.positions(self.tier)
         name = TopicPartition(error.topic, error.partition)
+        generation, positions = self._books.positions(self.tier, [name])
         at = positions.get(name, error.offset)
         if at < error.log_start_offset:
             gone = (at, error.log_start_offset)
@@ -160,7 +195,8 @@ class LogReader(ReadingThread):
             told = UnreadableRange(
                 topic=name.topic, partition=name.partition, from_offset=gone[0], to_offset=gone[1], reason=reason
             )
-            self._books.take_reads(self.tier, generation, [LogRead(found=skip, unreadable=(told,))], {})
+            if self._books.take_reads(self.tier, generation, [LogRead(found=skip, unreadable=(told,))], {}, behind=(name,)):
+                self._places.go_on_at(name, error.log_start_offset)
             return
         # The log is shorter than what was counted of it: cut by a crash, or deleted and made again (of a cluster without topic
         # ids this is the only sign). What a tier holds is what its log holds.

@@ -31,6 +31,7 @@ from ...model.windows import News
 from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
 from ..settings import AuditSettings
+from .beats import Beats
 from .database import Database
 from .journal import widened
 from .log_books import MADE_ANEW, LogBooks
@@ -73,18 +74,20 @@ class Ledger:
     def __init__(self, database: Database, settings: AuditSettings, clock: Clock) -> None:
         self.books = OpenBooks(database, settings, clock)
         self.logs = LogBooks(self.books)
+        self._beats = Beats(database, lambda: self.books.reports.runs, self.books.journal.put_run)
         self._collected: dict[int, int] = {}
         """Partition of the audit topic → where it is read next."""
         self._heard_all_ms: int | None = None
-        self._confirmed: dict[TopicPartition, int] | None = None
+        self._confirmed: Mapping[TopicPartition, int] | None = None
         """How far live was read when everything was heard the time before the last; None: not since the start."""
-        self._read_when_heard: dict[TopicPartition, int] | None = None
+        self._read_when_heard: Mapping[TopicPartition, int] | None = None
         self._listening_since_ms = self.books.clock.now_ms()
         self._last_report_ms = 0
         self.books.when_loaded(self._load)
 
     def _load(self) -> None:
         heard = self.books.database.fact("heard_all_ms")
+        self._beats.load()
         self._heard_all_ms = None if heard is None else int(heard)
         self._confirmed = self._read_when_heard = None
         self._listening_since_ms = self.books.clock.now_ms()
@@ -159,12 +162,18 @@ class Ledger:
     def _take_reports(self, messages: Iterable[Message], next_offsets: Mapping[int, int]) -> None:
         with self.books.changing() as now_ms:
             for message in messages:
+                came_ms = now_ms if message.came_ms is None else min(now_ms, message.came_ms)
+                if self._beats.hear(message.value, came_ms):
+                    continue
                 try:
-                    came_ms = now_ms if message.came_ms is None else min(now_ms, message.came_ms)
-                    self._take_report(decode(message.value), came_ms)
+                    report = decode(message.value)
+                    self._take_report(report, came_ms)
+                    if isinstance(report, ProducerReport):
+                        self._beats.see(message.value, report)
                 except MalformedReport as error:
                     self.books.notes.note_malformed(message.partition, message.offset, str(error), now_ms)
                     log.warning("report_malformed", partition=message.partition, offset=message.offset, reason=str(error))
+            self._beats.write(now_ms)
             for partition, next_offset in next_offsets.items():
                 self.books.database.put_fact(f"collector:{partition}", next_offset)
             self._last_report_ms = now_ms

@@ -15,6 +15,7 @@ from ...model.messages import Hold, KnownDifference, PublishedHour
 from ...model.runs import Retired, Run, RunKey
 from ...model.tier_log import TierLog
 from ..errors import StoreError
+from .beats import noted_beats
 from .database import Database
 from .journal import widened
 
@@ -34,13 +35,17 @@ def see_window_ms(database: Database, window_ms: int) -> None:
 
 def load_runs(database: Database) -> Iterator[Run]:
     """Yield every stored run."""
+    beats = noted_beats(database)
     for instance, epoch, text in database.rows("SELECT instance, epoch, words FROM runs ORDER BY instance, epoch"):
         words = json.loads(text)
+        next_sequence, heard_ms = beats.get(RunKey(instance, epoch), (0, 0))
         only, holds = words["only_between_ms"], words.get("holds")
         yield Run(
             **words
             | {
                 "key": RunKey(instance, epoch),
+                "next_sequence": max(words["next_sequence"], next_sequence),
+                "heard_ms": max(words["heard_ms"], heard_ms),
                 "producer_ids": set(words["producer_ids"]),
                 "topics": set(words["topics"]),
                 "gaps": [(start, end) for start, end in words["gaps"]],

@@ -1,7 +1,7 @@
 """The books of the logs that are read back: where reading goes on, what was found, what must be read anew."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ....client.fetch.fetched import TopicPartition
@@ -50,6 +50,15 @@ class LogRead:
         return TopicPartition(self.found.topic, self.found.partition)
 
 
+@dataclass(slots=True)
+class _Level:
+    """Logs that nothing is written to: one moment is known of all of them."""
+
+    as_of_ms: int = 0
+    names: set[TopicPartition] = field(default_factory=set)
+    """Those that were read to their ends as of then."""
+
+
 class LogBooks:
     """How far each log is read, and what its readers change in the books."""
 
@@ -59,7 +68,11 @@ class LogBooks:
         self._chunks = Chunks(books.database)
         self._quarantines = Quarantines(books.database)
         self._positions: dict[str, dict[TopicPartition, int]] = {}
+        self._snapshots: dict[str, Mapping[TopicPartition, int]] = {}
+        """What `positions` gave last, as long as it is so."""
         self._caught_up: dict[LogKey, int] = {}
+        self._levels: dict[str, _Level] = {}
+        """Tier → the logs of `_caught_up` that are at their ends still."""
         self._topic_ids: dict[str, dict[str, str]] = {}
         self._ids_asked_ms: int | None = None
         self._quarantines_seen_ms: int | None = None
@@ -72,8 +85,10 @@ class LogBooks:
         self._quarantines.forget()
         # What is known of the logs' ends is only true of the positions that are forgotten here.
         self._caught_up = {}
+        self._levels = {}
         self._generation += 1
         self._positions = {}
+        self._snapshots = {}
         rows = self._open.database.rows(
             "SELECT topic, tier, partition, position FROM logs WHERE tier IN ('live', 'offline', 'quarantine')"
         )
@@ -86,27 +101,69 @@ class LogBooks:
 
     def caught_up(self, key: LogKey) -> int | None:
         """Return when the log was asked for the end that is read; None: it is not read to its end. The caller holds the lock."""
-        return self._caught_up.get(key)
+        own_ms, level = self._caught_up.get(key), self._levels.get(key.tier)
+        if level is not None and (key.topic, key.partition) in level.names:
+            return max(own_ms or 0, level.as_of_ms)
+        return own_ms
 
-    def positions(self, tier: str) -> tuple[int, dict[TopicPartition, int]]:
-        """Return a generation and where `tier` goes on reading, per partition. A recount begins a new generation."""
+    def positions(self, tier: str, names: Iterable[TopicPartition] | None = None) -> tuple[int, Mapping[TopicPartition, int]]:
+        """Return a generation and where `tier` goes on reading, of these partitions (None: of all). A recount begins a new
+        generation.
+        """
         with self._open.lock:
-            return self._generation, dict(self._positions.get(tier, {}))
+            mine = self._positions.get(tier, {})
+            if names is not None:
+                return self._generation, {name: mine[name] for name in names if name in mine}
+            if tier not in self._snapshots:
+                self._snapshots[tier] = dict(mine)
+            return self._generation, self._snapshots[tier]
 
-    def take_reads(self, tier: str, generation: int, reads: Iterable[LogRead], caught_up: Mapping[TopicPartition, int]) -> bool:
+    def take_reads(
+        self,
+        tier: str,
+        generation: int,
+        reads: Iterable[LogRead],
+        caught_up: Mapping[TopicPartition, int],
+        *,
+        behind: Collection[TopicPartition] = (),
+        level_ms: int | None = None,
+    ) -> bool:
         """Take in what a reader found behind its positions, in one transaction; return False (nothing taken) when a recount
         came between.
 
-        `caught_up`: partition → when its log was asked for the end that is now read.
+        `caught_up`: partition → when its log was asked for the end that is now read. With `level_ms` they are known to be at
+        their ends until they are `behind`: all others as of then.
         """
         with self._open.lock:
             if generation != self._generation:
                 return False
             known = self._positions.setdefault(tier, {})
             self._take(tier, [read for read in reads if known.get(read.name) in (None, read.found.from_offset)])
-            for (topic, partition), asked_ms in caught_up.items():
-                self._caught_up[LogKey(tier, topic, partition)] = asked_ms
+            self._note_ends(tier, caught_up, behind, level_ms)
             return True
+
+    def _note_ends(
+        self, tier: str, caught_up: Mapping[TopicPartition, int], behind: Collection[TopicPartition], level_ms: int | None
+    ) -> None:
+        for name in behind:
+            self._leave_level(tier, name)
+        for name, asked_ms in caught_up.items():
+            self._caught_up[LogKey(tier, *name)] = asked_ms
+        if level_ms is not None:
+            level = self._levels.setdefault(tier, _Level())
+            level.names.update(caught_up)
+            level.as_of_ms = level_ms
+
+    def _leave_level(self, tier: str, name: TopicPartition) -> None:
+        """Know the partition's end by itself."""
+        level, key = self._levels.get(tier), LogKey(tier, *name)
+        if level is not None and name in level.names:
+            level.names.discard(name)
+            self._caught_up[key] = max(self._caught_up.get(key, 0), level.as_of_ms)
+
+    def _forget_end(self, tier: str, name: TopicPartition) -> None:
+        self._leave_level(tier, name)
+        self._caught_up.pop(LogKey(tier, *name), None)
 
     def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool:
         """Take in what was found when offsets were read once more; return as `take_reads` does."""
@@ -164,6 +221,7 @@ class LogBooks:
             )  # fmt: skip
         self._chunks.add(key, Chunk(told.from_offset, told.to_offset, read.digest))
         mine[read.name] = max(mine.get(read.name, 0), told.to_offset)
+        self._snapshots.pop(tier, None)
         if tier != QUARANTINE:
             reached = self.origins.position(tier, told.topic, told.partition, told.to_offset)
             self._open.latencies.reached(tier, told.topic, told.partition, reached, now_ms)
@@ -184,7 +242,8 @@ class LogBooks:
                     del mine[name]
                 else:
                     mine[name] = tier_log.position
-                self._caught_up.pop(LogKey(tier, topic, name.partition), None)
+                self._forget_end(tier, name)
+            self._snapshots.pop(tier, None)
             self._generation += 1
         log.info("recount", tier=tier, topic=topic)
 
@@ -200,7 +259,8 @@ class LogBooks:
             self._open.reports.forget(tier, name.topic, starts, now_ms, self._open.journal)
             self._chunks.forget(tier, *name)
             mine[name] = log_start
-            self._caught_up.pop(LogKey(tier, *name), None)
+            self._forget_end(tier, name)
+            self._snapshots.pop(tier, None)
             self._generation += 1
         log.info("recount", tier=tier, topic=name.topic, partition=name.partition)
 
@@ -227,7 +287,9 @@ class LogBooks:
         two logs never mix.
         """
         with self._open.lock:
-            known = self._topic_ids.setdefault(tier, self._open.database.facts(f"topic_id:{tier}:"))
+            if tier not in self._topic_ids:
+                self._topic_ids[tier] = self._open.database.facts(f"topic_id:{tier}:")
+            known = self._topic_ids[tier]
             for topic, topic_id in ids.items():
                 if known.get(topic) != topic_id:
                     self._see_topic_id(tier, topic, topic_id, is_first=topic not in known)
@@ -288,11 +350,11 @@ class LogBooks:
 
     def _forget_positions(self, topic: str) -> None:
         self._open.weigh_anew(topic)
-        for positions in self._positions.values():
+        for tier, positions in self._positions.items():
             for name in [name for name in positions if name.topic == topic]:
                 del positions[name]
-        for key in [key for key in self._caught_up if key.topic == topic]:
-            del self._caught_up[key]
+                self._forget_end(tier, name)
+        self._snapshots.clear()
         self._generation += 1
 
 

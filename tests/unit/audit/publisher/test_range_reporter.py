@@ -58,6 +58,17 @@ def test_a_tier_announces_itself_before_it_has_read_anything() -> None:
     assert one.reported("clicks", 0) == 100
 
 
+def test_positions_of_however_many_partitions_are_written_at_once() -> None:
+    for count in (100, 200):
+        positions = ReportedPositions()
+        one = reporter(AuditTopic(), positions)
+        for partition in range(count):
+            one.begin("clicks", partition, 7)
+        assert one.publish() == count
+        assert positions.writes == 1
+        assert positions.noted == {("mirror", "clicks", partition): 7 for partition in range(count)}
+
+
 def test_batches_are_told_range_by_range_with_their_crcs() -> None:
     topic, positions = AuditTopic(), ReportedPositions()
     one = reporter(topic, positions)

@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 
 from headrace.broker.log import FolderFault
+from headrace.broker.log import folder as folders
+from headrace.broker.log.producer_state import ProducerStates
+from headrace.broker.log.recovery import of_new_folder, recover
 from headrace.broker.log.tools.check import check
 from headrace.broker.log.tools.problem import ProblemKind
 from headrace.wire.batch.record_batch import BatchHeader
@@ -36,6 +39,21 @@ def a_small_log(folder: Path) -> list[tuple[BatchHeader, bytes]]:
         log.append(claiming(200) if number == 2 else batch(b"%d" % number, b"again"), NOW_MS)
     log.close()
     return fetched(log)
+
+
+@pytest.mark.parametrize("flush", [True, False])
+def test_a_new_folder_is_as_an_empty_one_that_was_looked_at(tmp_path: Path, flush: bool) -> None:
+    assert of_new_folder(flush=flush) == recover(tmp_path, producers=ProducerStates(1), index_interval_bytes=1, flush=flush)
+
+
+def test_a_folder_is_made_with_its_parents_and_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    assert folders.make(tmp_path / "a" / "b" / "c")
+    assert not folders.make(tmp_path / "a" / "b" / "c")
+    assert folders.make(tmp_path / "a" / "b" / "d")
+    (tmp_path / "file").touch()
+    for refused in (tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(OSError, match="file"):
+            folders.make(refused)
 
 
 def test_a_log_cut_at_any_byte_recovers_to_whole_batches_and_goes_on(tmp_path: Path) -> None:

@@ -228,3 +228,34 @@ def test_a_cluster_that_goes_away_in_the_middle_leaves_what_is_committed(
     assert cluster.loaded() == {"t0": 10, "t1": 20}
     assert sorted(done.faults) == ["t2", "t3"]
     assert cluster.left_over() == set()
+
+
+def test_a_look_opens_only_tables_that_changed_since_the_last_one(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    table_of = Warehouse.table
+    monkeypatch.setattr(Warehouse, "table", lambda self, topic: (opened.append(topic), table_of(self, topic))[1])
+    for count in (4, 8):
+        topics = cluster.logs(*[10] * count)
+        cluster.load()
+        cluster.load()
+        opened.clear()
+        assert cluster.load().loads == []
+        assert opened == [], "nobody wrote to any"
+        cluster.ends[topics[1]] = LogEnds(start={0: 0}, end={0: 100 * count})
+        assert [one.topic for one in cluster.load().loads] == [topics[1]]
+        assert set(opened) == {topics[1]}
+        cluster.load()
+        opened.clear()
+        cluster.load()
+        assert opened == []
+
+
+def test_what_others_do_to_a_table_is_seen_by_the_next_look(cluster: Cluster) -> None:
+    cluster.logs(10, 10, 10)
+    cluster.load()
+    cluster.load()
+    cluster.warehouse._catalog().drop_table(("warehouse", "t1"))
+    assert [one.topic for one in cluster.load().loads] == ["t1"]
+    assert cluster.loaded() == {"t0": 10, "t1": 10, "t2": 10}
+    cluster.warehouse.folder.joinpath("known-offsets.json").write_text("{")
+    assert cluster.load().loads == [], "a damaged file is as none"

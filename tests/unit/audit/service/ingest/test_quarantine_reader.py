@@ -8,12 +8,14 @@ import pytest
 from headrace.audit.model.checks.quarantine import OF_A_FILE, OF_AN_APPLICATION, number_of
 from headrace.audit.model.tiers import QUARANTINE
 from headrace.audit.service.ingest.quarantine_reader import QuarantineReader
+from headrace.client.connection.control_plane import Listing
 from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
+from headrace.client.fetch.wanted import Wanted
 from headrace.wire.batch.crc32c import crc32c
 from headrace.wire.batch.record_batch import BatchBuilder, place, read_header
 from headrace.wire.quarantine_record import FileOrigin, LogOrigin, Origin, ProcessOrigin, QuarantineRecord
 
-from ...service_parts import T0, Service, W
+from ...service_parts import T0, Service, W, listing_of
 
 ASIDE = TopicPartition("clicks.quarantine", 0)
 
@@ -29,29 +31,25 @@ class OneLog:
         place(memoryview(raw), 0)
         self.header, self.raw = read_header(raw), memoryview(raw)
         self.start = 0
+        self.turns = 1
         self.names = ["clicks", "clicks.quarantine"]
 
-    def topics(self) -> list[str]:
-        return self.names
-
-    def topic_ids(self) -> dict[str, str]:
-        return {name: f"id of {name}" for name in self.names}
-
-    def partitions(self, topic: str) -> list[int]:
-        return [0]
+    def listing(self) -> Listing:
+        return listing_of(self.names)
 
     def log_offsets(self, cluster: object, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         assert set(wanted) <= {ASIDE}
         return dict.fromkeys(wanted, self.start)
 
-    def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
+    def fetch(self, wanted: Mapping[TopicPartition, int] | Wanted) -> list[FetchedPartition]:
+        offsets = wanted.offsets if isinstance(wanted, Wanted) else wanted
         end = self.header.next_offset
         return [
             FetchedPartition(
                 topic=name.topic, partition=0, requested_offset=at, high_watermark=end, log_start_offset=0,
                 batches=[(self.header, self.raw)] if at < end else [],
             )
-            for name, at in wanted.items()
+            for name, at in offsets.items()
         ]  # fmt: skip
 
 

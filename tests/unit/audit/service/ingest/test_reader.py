@@ -6,11 +6,13 @@ from dataclasses import replace
 import pytest
 
 from headrace.audit.service.ingest.reader import LogReader
+from headrace.client.connection.control_plane import Listing
 from headrace.client.errors import LeaderUnknown, OffsetOutOfRange
 from headrace.client.fetch.fetched import CorruptRange, FetchedPartition, TopicPartition
+from headrace.client.fetch.wanted import Wanted
 
 from ...batches import batch
-from ...service_parts import Service
+from ...service_parts import Service, listing_of
 
 W = 600_000
 CLICKS = TopicPartition("clicks", 0)
@@ -23,12 +25,13 @@ class Answers:
         self.next: list[FetchedPartition | Exception] = []
         self.asked: list[Mapping[TopicPartition, int]] = []
         self.start = 0
+        self.turns = 1
 
     def log_offsets(self, cluster: object, wanted: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         return dict.fromkeys(wanted, self.start)
 
-    def fetch(self, wanted: Mapping[TopicPartition, int]) -> list[FetchedPartition]:
-        self.asked.append(dict(wanted))
+    def fetch(self, wanted: Mapping[TopicPartition, int] | Wanted) -> list[FetchedPartition]:
+        self.asked.append(dict(wanted.offsets if isinstance(wanted, Wanted) else wanted))
         answer = self.next.pop(0)
         if isinstance(answer, Exception):
             raise answer
@@ -63,7 +66,7 @@ def reader(service: Service, answers: Answers, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("headrace.audit.service.ingest.reader.log_offsets", answers.log_offsets)
     monkeypatch.setattr("headrace.audit.service.ingest.log_scan.log_offsets", answers.log_offsets)
     made._fetcher = made.scan._fetcher = answers  # type: ignore[assignment]
-    made._known = {CLICKS}
+    made._known = frozenset({CLICKS})
     return made
 
 
@@ -158,7 +161,7 @@ def test_a_log_that_shrank_is_counted_anew(service: Service, reader: LogReader, 
 def test_a_live_log_that_shrank_is_read_again_and_what_it_held_is_remembered(service: Service, answers: Answers) -> None:
     reader = LogReader("live", "127.0.0.1:1", service.ledger, service.clock)
     reader._fetcher = reader.scan._fetcher = answers  # type: ignore[assignment]
-    reader._known = {CLICKS}
+    reader._known = frozenset({CLICKS})
     reader._discover_at_ms = 1 << 60
     first = fetched(0, [1, 2])
     answers.next = [first]
@@ -301,13 +304,11 @@ def test_a_look_for_topics_that_was_slow_to_connect_is_followed_by_another_one_s
     `live` null meanwhile.
     """
 
-    def slow() -> list[str]:
+    def slow() -> Listing:
         service.clock.advance(took_ms)
-        return [f"topic-{number}" for number in range(topics)]
+        return listing_of([f"topic-{number}" for number in range(topics)])
 
-    monkeypatch.setattr(reader._cluster, "topics", slow)
-    monkeypatch.setattr(reader._cluster, "topic_ids", dict)
-    monkeypatch.setattr(reader._cluster, "partitions", lambda name: [0])
+    monkeypatch.setattr(reader._cluster, "listing", slow)
     began_ms = service.clock.monotonic_ms()
     reader._discover()
     assert reader._discover_at_ms == began_ms + pause_ms
