@@ -63,10 +63,13 @@ test-root: install ## The tests that need root: power cuts of a real disk, full 
 lint unit contract search fuzz integration crash power e2e kafka security: install ## One folder of the tests
 	@$(RUN) $@
 
+simulate: install ## Search on for a run in which replicas lose or change a record, to a million; resumes where it stopped (SEED=n plays one)
+	@$(BIN)/python -m tests.simulate $(if $(SEED),--seed $(SEED))
+
 audit-search: install ## Search on for a history in which the audit is wrong, to a million; resumes where it stopped (SEED=n plays one)
 	@$(BIN)/python -m tests.search.audit $(if $(SEED),--seed $(SEED))
 
-audit-faults: install ## Plant faults in a running platform and check that the audit tells each record (a few minutes)
+audit-faults: install ## Plant faults in a running platform and check that the audit tells each record (a quarter of an hour)
 	$(BIN)/pytest tests/audit_faults
 
 test-clients: install ## Clients of other languages (needs a JDK with Maven, Go, and Node with npm; downloads from their registries)

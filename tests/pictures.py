@@ -29,14 +29,15 @@ def main() -> int:
     if (why := lacking_chromium()) is not None:
         print(f"no pictures: {why}", file=sys.stderr)
         return 1
-    url = Layout.from_environment().audit_url
+    layout = Layout.from_environment()
+    url = layout.audit_url
     with tempfile.TemporaryDirectory() as scratch, Chromium(Path(scratch) / "profile", Path(scratch) / "log") as browser:
         browser.screen(WIDTH, HEIGHT)
         with subprocess.Popen(DRILL, stderr=subprocess.PIPE, text=True) as drill:
             assert drill.stderr is not None
             topic = next(found[0] for line in drill.stderr if (found := re.search(rf"{SCRATCH_PREFIX}\S+", line)))
             eventually(lambda: _lost(url, topic) is not None, what="the audit names the record", within_ms=WITHIN_MS)
-            browser.open(f"{url}/window?{urlencode({'topic': topic, 'start': _lost(url, topic)})}")
+            browser.open(f"{layout.console_url}/window?{urlencode({'topic': topic, 'start': _lost(url, topic)})}")
             (FOLDER / "lost_record.png").write_bytes(browser.picture())
             for _ in drill.stderr:
                 pass  # until its end

@@ -33,6 +33,7 @@ ROOMS = (
     "pure",
     "contract",
     "search",
+    "simulate",
     "fuzz",
     "integration",
     "crash",

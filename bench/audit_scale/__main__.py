@@ -55,8 +55,8 @@ def measure(folder: Path, address: str, topics: int, idle_s: float) -> dict[str,
         found["memory_at_start"] = running.memory()
         some = store.topic_name(topics // 2)
         for what, path in {
-            "page_of_a_topic": f"/?topic={some}",
-            "page_of_all": "/",
+            "newest_of_a_topic": f"/api/completeness?topic={some}&newest=100&stored=1",
+            "overview": "/api/overview",
             "windows_of_a_topic": f"/api/completeness?topic={some}",
             "days_of_a_topic": f"/api/completeness?topic={some}&by=day",
             "first_page_of_all_windows": "/api/completeness",
@@ -72,7 +72,7 @@ def measure(folder: Path, address: str, topics: int, idle_s: float) -> dict[str,
             took_ms, size = service.report_ms(running.url, None)
             found["report_of_all"] = {"ms_with_start_of_python": round(took_ms), "bytes": size}
         for number in range(0, topics, max(1, topics // 500)):
-            running.ask(f"/?topic={store.topic_name(number)}", times=2)
+            running.ask(f"/api/completeness?topic={store.topic_name(number)}&newest=100", times=2)
         found["memory_after_500_topics"] = running.memory()
         found["idle_share_of_a_core"] = round(running.cpu_share(idle_s), 4)
     finally:

@@ -29,8 +29,11 @@ LOSES_IN = 3
 """In the topic that loses, one batch is missing at the mirror in every window whose number is this, modulo 50."""
 
 
-def tell(database: Database, topic: str, number: int, *, first_hour_ms: int, hours: int, loses: bool) -> None:
-    """Fill the database with `hours` of one topic, told by run number `number`; windows older than three days are days then."""
+def tell(database: Database, topic: str, number: int, *, first_hour_ms: int, hours: int, loses: bool, groups: int = 0) -> None:
+    """Fill the database with `hours` of one topic, told by run number `number`; windows older than three days are days then.
+
+    So many `groups` report beside the verdict.
+    """
     clock = ManualClock(first_hour_ms)
     ledger = Ledger(database, SETTINGS, clock)
     ledger.books.open()
@@ -39,17 +42,26 @@ def tell(database: Database, topic: str, number: int, *, first_hour_ms: int, hou
     ledger.logs.see_topic_ids(LIVE, {topic: f"id-{topic}"}, first_hour_ms)
     for hour in range(hours):
         clock.advance(HOUR_MS)
-        tell_hour(ledger, judge, clock, topic, number, hour, first_hour_ms + hour * HOUR_MS, loses=loses)
+        tell_hour(ledger, judge, clock, topic, number, hour, first_hour_ms + hour * HOUR_MS, loses=loses, groups=groups)
         judge.roll_up()
 
 
 def tell_hour(
-    ledger: Ledger, judge: Judge, clock: ManualClock, topic: str, number: int, hour: int, hour_ms: int, *, loses: bool
+    ledger: Ledger,
+    judge: Judge,
+    clock: ManualClock,
+    topic: str,
+    number: int,
+    hour: int,
+    hour_ms: int,
+    *,
+    loses: bool,
+    groups: int = 0,
 ) -> None:
     """Let every tier tell the topic's hour number `hour`, which begins at `hour_ms`, and judge it."""
     position = ledger.collector_positions().get(0, 0)
     batches = list(_batches(hour_ms, hour))
-    for report in _reports(topic, number, hour, batches, loses=loses):
+    for report in _reports(topic, number, hour, batches, loses=loses, groups=groups):
         ledger.take_reports([Message(0, position, encode(report), None)], {}, {0: position + 1})
         position += 1
     generation, _ = ledger.logs.positions(LIVE)
@@ -72,7 +84,9 @@ def _batches(hour_ms: int, hour: int) -> Iterator[tuple[int, int, int]]:
             first += RECORDS
 
 
-def _reports(topic: str, number: int, hour: int, batches: list[tuple[int, int, int]], *, loses: bool) -> Iterator[Report]:
+def _reports(
+    topic: str, number: int, hour: int, batches: list[tuple[int, int, int]], *, loses: bool, groups: int
+) -> Iterator[Report]:
     starts = sorted({start for start, _, _ in batches})
     stretches = {start: tuple(Stretch(first, RECORDS, crc) for mine, first, crc in batches if mine == start) for start in starts}
     yield ProducerReport(
@@ -93,7 +107,7 @@ def _reports(topic: str, number: int, hour: int, batches: list[tuple[int, int, i
             for start in starts
         ),
     )
-    for tier in READERS:
+    for tier in (*READERS, *(f"consumer:group-{group:02}" for group in range(groups))):
         told = {
             start: RangeWindow(held=held[1:] if loses and tier == "mirror" and (start // W) % 50 == LOSES_IN else held)
             for start, held in stretches.items()

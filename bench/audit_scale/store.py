@@ -29,12 +29,42 @@ def make(store: str, topics: int, *, by_window_days: int, days: int, losing_ever
     database = database_at(store)
     database.open()
     hours = (by_window_days + (1 if days else 0)) * 24
+    _fill(database, topics, hours=hours, days=days, losing_every=losing_every, progress=progress)
+    database.close()
+
+
+def make_hours(store: str, topics: int, *, hours: int, groups: int, losing_every: int, progress: Callable[[str], None]) -> None:
+    """Make a store without days. Two more topics have so many `groups` beside the verdict of each window."""
+    database = database_at(store)
+    database.open()
+    _fill(database, topics, hours=hours, days=0, losing_every=losing_every, progress=progress)
+    for number in range(2):
+        progress(f"{hours} hours of {wide_topic_name(number)}, with {groups} groups")
+        first_hour_ms = newest_window() + one_topic.W - hours * one_topic.HOUR_MS
+        one_topic.tell(
+            database, wide_topic_name(number), topics + number,
+            first_hour_ms=first_hour_ms, hours=hours, loses=number == 1, groups=groups,
+        )  # fmt: skip
+    database.close()
+
+
+def wide_topic_name(number: int) -> str:
+    return f"wide-{number:05}"
+
+
+def newest_window() -> int:
+    """Return the start of the newest window of a store that is made in this hour."""
+    return time.time_ns() // 1_000_000 // one_topic.HOUR_MS * one_topic.HOUR_MS - one_topic.W
+
+
+def _fill(database: Database, topics: int, *, hours: int, days: int, losing_every: int, progress: Callable[[str], None]) -> None:
     first_hour_ms = time.time_ns() // 1_000_000 // one_topic.HOUR_MS * one_topic.HOUR_MS - hours * one_topic.HOUR_MS
     for number in range(min(2, topics)):
         progress(f"{hours} hours of {topic_name(number)} through ledger and judge")
         one_topic.tell(database, topic_name(number), number, first_hour_ms=first_hour_ms, hours=hours, loses=number == 1)
-        with database.transaction():
-            _copy_days(database, topic_name(number), days)
+        if days:
+            with database.transaction():
+                _copy_days(database, topic_name(number), days)
     for begin in range(2, topics, AT_ONCE):
         with database.transaction():
             for number in range(begin, min(topics, begin + AT_ONCE)):
@@ -44,7 +74,6 @@ def make(store: str, topics: int, *, by_window_days: int, days: int, losing_ever
         if begin % 1_000 < AT_ONCE:
             progress(f"{begin} of {topics} topics")
     _fill_changes(database)
-    database.close()
 
 
 def _copy(database: Database, of: str, model: int, number: int) -> None:

@@ -57,17 +57,61 @@ def sequences(url: str, topic: str, *, from_ms: int, to_ms: int, timeout_ms: int
     return _list(url, "/api/sequences", {"topic": topic, "from_ms": from_ms, "to_ms": to_ms}, timeout_ms)
 
 
-def newest(url: str, topic: str, count: int, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
-    """Return the topic's latest windows, in order. Raises ServiceUnreachable."""
-    return _list(url, "/api/completeness", {"topic": topic, "newest": count}, timeout_ms)
+def newest(
+    url: str,
+    topic: str,
+    count: int,
+    *,
+    before: int | None = None,
+    by: Literal["window", "day"] = "window",
+    is_stored: bool = False,
+    timeout_ms: int = ASK_MS,
+) -> list[dict[str, Any]]:
+    """Return the topic's latest windows (or days), in order; with `before` those before it. Raises ServiceUnreachable.
+
+    `is_stored`: as the judge's last round left them. Else what is new of the topic is judged first.
+    """
+    query = {"topic": topic, "newest": count, "before": before, "by": by, "stored": 1 if is_stored else None}
+    return _list(url, "/api/completeness", query, timeout_ms)
+
+
+def window(url: str, topic: str, start_ms: int, *, timeout_ms: int = ASK_MS) -> dict[str, Any]:
+    """Return one window. Raises ServiceUnreachable, and ServiceRefused if no tier has mentioned it."""
+    return _object(url, "/api/window", {"topic": topic, "start": start_ms}, timeout_ms)
+
+
+def overview(
+    url: str, *, q: str = "", after: str = "", limit: int = 50, hours: int = 24, timeout_ms: int = ASK_MS
+) -> dict[str, Any]:
+    """Return `topics` (topic → its latest `hours` with verdict and wrong records, its `windows` by verdict), `total`, `after`."""
+    return _object(url, "/api/overview", {"q": q, "after": after, "limit": limit, "hours": hours}, timeout_ms)
+
+
+def troubled(url: str, *, limit: int = 50, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+    """Return topic, verdict, windows and the latest one, of all that is not as it should be. Raises ServiceUnreachable."""
+    return _list(url, "/api/troubled", {"limit": limit}, timeout_ms)
+
+
+def changes(
+    url: str, topic: str, *, start_ms: int | None = None, limit: int = 15, timeout_ms: int = ASK_MS
+) -> list[dict[str, Any]]:
+    """Return the latest changes of the topic's verdicts, or of one window's, newest first. Raises ServiceUnreachable."""
+    return _list(url, "/api/changes", {"topic": topic, "start": start_ms, "limit": limit}, timeout_ms)
+
+
+def latencies(url: str, topic: str, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+    """Return how long after the live log each tier of the topic comes. Raises ServiceUnreachable."""
+    return _list(url, "/api/latencies", {"topic": topic}, timeout_ms)
+
+
+def hearing(url: str, *, timeout_ms: int = ASK_MS) -> dict[str, Any]:
+    """Return how well the audit hears, and its `faults`: what it cannot reach now. Raises ServiceUnreachable."""
+    return _object(url, "/api/hearing", {}, timeout_ms)
 
 
 def summary(url: str, *, timeout_ms: int = ASK_MS) -> dict[str, dict[str, Any]]:
     """Return topic → {windows: {verdict: n}, missing, doubled, altered}. Raises ServiceUnreachable."""
-    found = _ask("GET", url, "/api/summary", {}, timeout_ms)
-    if not isinstance(found, dict):
-        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON object")
-    return found
+    return _object(url, "/api/summary", {}, timeout_ms)
 
 
 def topics(url: str, *, timeout_ms: int = ASK_MS) -> list[str]:
@@ -80,9 +124,9 @@ def recount(url: str, *, tier: str, topic: str, timeout_ms: int = ASK_MS) -> Non
     _ask("POST", url, "/api/recount", {"tier": tier, "topic": topic}, timeout_ms)
 
 
-def unsealed(url: str, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+def unsealed(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
     """Return the runs of producers that have not said all, the one heard longest ago first. Raises ServiceUnreachable."""
-    return _list(url, "/api/unsealed", {}, timeout_ms)
+    return _list(url, "/api/unsealed", {"topic": topic}, timeout_ms)
 
 
 def tiers(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
@@ -90,6 +134,13 @@ def tiers(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> li
     Raises ServiceUnreachable.
     """
     return _list(url, "/api/tiers", {"topic": topic}, timeout_ms)
+
+
+def _object(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> dict[str, Any]:
+    found = _ask("GET", url, path, {name: str(value) for name, value in query.items() if value is not None}, timeout_ms)
+    if not isinstance(found, dict):
+        raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON object")
+    return found
 
 
 def _list(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> list[Any]:

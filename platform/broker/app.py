@@ -6,6 +6,7 @@ After kill -9 a restarted broker finds the ZooKeeper node that it left behind, r
 It does not replace another folder's node."""
 
 import os
+import socket
 import threading
 
 from .. import __version__
@@ -41,6 +42,8 @@ from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn
 from .network.server import Server
+from .network.tls_context import client_context
+from .partitions.catalog import BrokerAddress
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
@@ -48,12 +51,13 @@ from .partitions.identity import FolderLock, check_cluster, identify, note_clust
 from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
-from .partitions.other_brokers import OtherBrokers
+from .partitions.other_brokers import Connect, OtherBrokers, connect_in_the_clear
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
 from .settings.broker_settings import BrokerSettings
+from .settings.listeners import advertised
 
 log = get_logger(__name__)
 
@@ -74,7 +78,7 @@ class BrokerProcess:
         self._pages = MonitoringPages(settings, self._loop, self._loop_thread.is_alive)
         self._begun_ms = self._clock.monotonic_ms()
         self._is_stopped = False
-        self.port = settings.port
+        self.port = settings.listeners[0].port
         self.http_port = settings.http_port
 
     def start(self) -> None:
@@ -160,6 +164,7 @@ class BrokerProcess:
             asking,
             lambda: [one for one in topics.catalog.brokers.values() if one.broker_id != settings.broker_id],
             wait_ms=settings.topic_creation_wait_ms,
+            connect=connect_to_other(settings),
         )
         topics = Topics(
             data=settings.data,
@@ -205,8 +210,7 @@ class BrokerProcess:
             producer_ids=producer_ids,
             disk=disk,
             cold_reads=cold_reads,
-            host=settings.advertised_host,
-            port=settings.advertised_port or settings.port,
+            advertised={},
             supported=SUPPORTED,
         )
         copies = TreeCopies(
@@ -220,8 +224,9 @@ class BrokerProcess:
         server = Server(loop, Router(broker), settings)
         server.listen()
         started("connections", server.close)
-        self.port = server.port
-        broker.port = settings.advertised_port or server.port
+        ports = server.ports
+        self.port = ports[settings.listeners[0].name]
+        broker.advertised = advertised(settings.listeners, ports)
         parts = Parts(
             metrics=broker.metrics,
             partitions=table,
@@ -259,7 +264,13 @@ class BrokerProcess:
         started("loop", lambda: self._stop_loop(server))
 
         pages.doing = "registering in ZooKeeper"
-        brokers.register(settings.broker_id, settings.advertised_host, broker.port, identity.folder_id, on_refused=self._refused)
+        brokers.register(
+            settings.broker_id,
+            *broker.advertised[settings.inter_broker_listener],
+            identity.folder_id,
+            endpoints=broker.advertised,
+            on_refused=self._refused,
+        )
         started("registration", brokers.withdraw)
 
         def refresh(topic: str | None = None) -> None:
@@ -272,6 +283,7 @@ class BrokerProcess:
         self._status.write(
             "ready",
             port=self.port,
+            ports=dict(ports),
             http_port=self.http_port,
             broker_id=settings.broker_id,
             folder_id=identity.folder_id,
@@ -281,7 +293,7 @@ class BrokerProcess:
             "broker_ready",
             descriptors=descriptors,
             broker_id=settings.broker_id,
-            host=settings.host,
+            listeners={name: f"{host}:{port}" for name, (host, port) in broker.advertised.items()},
             port=self.port,
             http_port=self.http_port,
             partitions=len(table),
@@ -314,3 +326,17 @@ def choose_flusher(loop: Loop) -> Flusher:
     except OSError as error:
         log.info("no_kernel_flush", why=str(error))
         return threads
+
+
+def connect_to_other(settings: BrokerSettings) -> Connect:
+    """Return what connects to another broker's listener for brokers: with TLS where this broker's own has it."""
+    (between,) = (one for one in settings.listeners if one.name == settings.inter_broker_listener)
+    if not between.has_tls or settings.tls is None:
+        return connect_in_the_clear
+    tls = settings.tls
+
+    def connect(other: BrokerAddress, within_s: float) -> socket.socket:
+        # Made for each connection, of which there are few, so that a new certificate is used at once.
+        return client_context(tls).wrap_socket(connect_in_the_clear(other, within_s), server_hostname=other.host)
+
+    return connect

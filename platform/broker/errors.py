@@ -20,6 +20,14 @@ class SettingsRefused(BrokerError):
         super().__init__("the broker's settings are wrong: " + "; ".join(self.faults))
 
 
+class TlsRefused(BrokerError):
+    """A key, a certificate or a CA file cannot be used."""
+
+    def __init__(self, setting: str, path: Path, why: str, what: str) -> None:
+        self.setting, self.path = setting, path
+        super().__init__(f"{setting}: cannot use {path}: {why}. {what}")
+
+
 class FolderInUse(BrokerError):
     """Another broker holds the data folder."""
 

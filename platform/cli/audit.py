@@ -42,6 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         default=str(layout.home / "audit" / "books.sqlite"),
         help="SQLite file, or postgresql://user@host/database (default %(default)s)",
     )
+    run_.add_argument("--console", metavar="URL", help="where the console is: the addresses of pages lead there (default: none)")
     run_.add_argument("--status-file", type=Path, help="where to write this process's status as JSON")
 
     report = actions.add_parser(
@@ -127,6 +128,7 @@ def _run(arguments: argparse.Namespace) -> int:
         live=arguments.live,
         offline=arguments.offline or None,
         store=arguments.store,
+        console=arguments.console,
         status_file=arguments.status_file,
         settings=load(arguments.settings),
     )

@@ -1,20 +1,16 @@
 """`headrace audit producers|retire-producer`: lists producers that have not sealed, and retires one that never will."""
 
 import argparse
-import getpass
 import json
-import socket
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
+from .audit_topic import await_taken, login_name, sender
 
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
-TAKEN_IN_MS = 30_000
 SILENT_S = 60
 
 
@@ -55,13 +51,6 @@ def configure(actions: "Actions") -> None:
         one.add_argument("--url", default=layout.audit_url, help="the audit service (default %(default)s)")
 
 
-def login_name() -> str:
-    try:
-        return f"{getpass.getuser()}@{socket.gethostname()}"
-    except (KeyError, OSError, ImportError):
-        return f"somebody@{socket.gethostname()}"
-
-
 def list_unsealed(arguments: argparse.Namespace) -> int:
     """Print the producers that have not sealed."""
     from ..audit.client import unsealed
@@ -84,32 +73,21 @@ def retire_producer(arguments: argparse.Namespace) -> int:
     """Write the retirement to the audit topic and return once the service has read it."""
     from ..audit.client import unsealed
     from ..audit.publisher import retire
-    from ..client.connection.cluster import Cluster
-    from ..client.errors import ClientError
-    from ..client.producer.producer import Producer
 
     due = _due(arguments)
     if not due:
         return 0
-    cluster = Cluster(arguments.live, client_id="headrace-audit-retire")
-    producer = Producer(cluster)
-    try:
+    with sender(arguments.live) as producer:
         for instance in dict.fromkeys(run["instance"] for run in due):
             epochs = [run["epoch"] for run in due if run["instance"] == instance]
             retire(producer, instance, epochs, by=arguments.by, reason=arguments.reason)
-    finally:
-        with suppress(ClientError):  # if it did not arrive, an error was raised above
-            producer.close(1_000)
-        cluster.close()
     keys = {(run["instance"], run["epoch"]) for run in due}
-    deadline = time.monotonic() + TAKEN_IN_MS / 1000
-    while any(run["retired"] is None and (run["instance"], run["epoch"]) in keys for run in unsealed(arguments.url)):
-        if time.monotonic() > deadline:
-            raise HeadraceError(
-                f"the retirement is on the audit topic, but the audit service has not read it for {TAKEN_IN_MS // 1000} s: "
-                f"see its log"
-            )
-        time.sleep(0.1)
+
+    def are_retired() -> bool | None:
+        left = (run["retired"] is None and (run["instance"], run["epoch"]) in keys for run in unsealed(arguments.url))
+        return None if any(left) else True
+
+    await_taken("the retirement", are_retired)
     topics = sorted({topic for run in due for topic in run["topics"]})
     names = ", ".join(dict.fromkeys(run["instance"] for run in due))
     are = "is" if len({run["instance"] for run in due}) == 1 else "are"

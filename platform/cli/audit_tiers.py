@@ -2,14 +2,11 @@
 
 import argparse
 import json
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import HeadraceError
 from ..runtime.layout import Layout
-from .audit_producers import TAKEN_IN_MS, login_name
 from .audit_records import instant
+from .audit_topic import TAKEN_IN_MS, await_taken, login_name, sender
 from .audited_topics import why_nothing
 from .errors import AskedWrongly
 
@@ -113,9 +110,6 @@ def _change(arguments: argparse.Namespace, change: Literal["add", "remove"]) -> 
     from ..audit.model.messages import TierChange
     from ..audit.model.windows import in_words
     from ..audit.publisher.sending import send_and_flush
-    from ..client.connection.cluster import Cluster
-    from ..client.errors import ClientError
-    from ..client.producer.producer import Producer
     from ..runtime.clock import SystemClock
 
     clock = SystemClock()
@@ -133,15 +127,16 @@ def _change(arguments: argparse.Namespace, change: Literal["add", "remove"]) -> 
         decode(encode(word))
     except MalformedReport as error:
         raise AskedWrongly(f"{error}. Only groups are added and removed; name other tiers in the audit's settings") from error
-    cluster = Cluster(arguments.live, client_id="headrace-audit-tier")
-    producer = Producer(cluster)
-    try:
+    with sender(arguments.live) as producer:
         send_and_flush(producer, clock, [word], TAKEN_IN_MS)
-    finally:
-        with suppress(ClientError):  # if it did not arrive, an error was raised above
-            producer.close(1_000)
-        cluster.close()
-    _await(arguments, word.at_ms)
+
+    def listed() -> bool | None:
+        mine = _entry(arguments)
+        return (
+            any((one["at_ms"], one["by"]) == (word.at_ms, arguments.by) for one in (mine or {"changes": []})["changes"]) or None
+        )
+
+    await_taken("the change", listed)
     effect = {
         "add": "takes part in the verdict: windows are UNKNOWN while it is silent",
         "remove": "has a row beside the verdict; the windows are judged anew",
@@ -194,17 +189,3 @@ def _first_window(arguments: argparse.Namespace, now_ms: int) -> int:
         if one["verdict"] == "OPEN" or (one["verdict"] == "UNKNOWN" and arguments.tier in one["silent"])
     ]
     return int(min([next_ms, *waiting]))
-
-
-def _await(arguments: argparse.Namespace, at_ms: int) -> None:
-    """Return once the audit service lists the word of `at_ms`."""
-    deadline = time.monotonic() + TAKEN_IN_MS / 1000
-    while True:
-        mine = _entry(arguments)
-        if mine is not None and any((one["at_ms"], one["by"]) == (at_ms, arguments.by) for one in mine["changes"]):
-            return
-        if time.monotonic() > deadline:
-            raise HeadraceError(
-                f"the change is on the audit topic, and the audit has not read it within {TAKEN_IN_MS // 1000} s: see its log"
-            )
-        time.sleep(0.1)

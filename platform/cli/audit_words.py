@@ -1,14 +1,11 @@
 """`headrace audit known-loss|erased`: a person's word on the difference of one window at one tier, with name and reason."""
 
 import argparse
-import time
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal
 
-from ..errors import HeadraceError
 from ..runtime.layout import Layout
-from .audit_producers import TAKEN_IN_MS, login_name
 from .audit_records import window_at
+from .audit_topic import TAKEN_IN_MS, await_taken, login_name, sender
 from .errors import AskedWrongly
 
 if TYPE_CHECKING:
@@ -48,9 +45,6 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     from ..audit.model.messages import KnownDifference
     from ..audit.model.tiers import PRODUCER, QUARANTINE
     from ..audit.publisher.sending import send_and_flush
-    from ..client.connection.cluster import Cluster
-    from ..client.errors import ClientError
-    from ..client.producer.producer import Producer
     from ..runtime.clock import SystemClock
 
     window = window_at(arguments.url, arguments.topic, arguments.window)
@@ -79,27 +73,13 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
         **figures,
     )
     decode(encode(known))
-    cluster = Cluster(arguments.live, client_id="headrace-audit-word")
-    producer = Producer(cluster)
-    try:
+    with sender(arguments.live) as producer:
         send_and_flush(producer, clock, [known], TAKEN_IN_MS)
-    finally:
-        with suppress(ClientError):  # if it did not arrive, an error was raised above
-            producer.close(1_000)
-        cluster.close()
-    after = _await(arguments, window)
+
+    def changed() -> dict[str, Any] | None:
+        now = window_at(arguments.url, arguments.topic, str(window["window_start_ms"]))
+        return None if now == window else now
+
+    after = await_taken("the word", changed)
     print(f"{arguments.topic}, {kind} at {tier} by {arguments.by}: the window is {after['verdict']}, {after['reason']}")
     return 0
-
-
-def _await(arguments: argparse.Namespace, before: dict[str, Any]) -> dict[str, Any]:
-    """Return the window once the audit says something else of it."""
-    deadline = time.monotonic() + TAKEN_IN_MS / 1000
-    while (after := window_at(arguments.url, arguments.topic, str(before["window_start_ms"]))) == before:
-        if time.monotonic() > deadline:
-            raise HeadraceError(
-                f"the word is on the audit topic, and the audit service says the same of the window as before, after "
-                f"{TAKEN_IN_MS // 1000} s: see its log"
-            )
-        time.sleep(0.1)
-    return after

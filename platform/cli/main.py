@@ -48,6 +48,7 @@ COMMANDS = {
     "journal": "show and check the journals that applications keep for the agent",
     "quarantine": "list what could not be used, and why",
     "audit": "run the audit service, print its report, run its drills",
+    "console": "serve the platform's pages",
 }
 
 

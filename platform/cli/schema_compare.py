@@ -4,11 +4,10 @@ import argparse
 import json
 from pathlib import Path
 
-from ..schema_registry.client import RegistryClient, RegistryError, schema_set, transfer
+from ..schema_registry.client import RegistryClient, RegistryError, comparing, schema_set, transfer
 from ..schema_registry.client.schema_set import SchemaSet, SetVersion
-from ..schema_registry.model.advice import field_of, sentence
-from ..schema_registry.model.compatibility import CompatibilityLevel, LevelBreach, Version, breaches
-from ..schema_registry.model.differences import differences
+from ..schema_registry.model.advice import field_of
+from ..schema_registry.model.compatibility import CompatibilityLevel, LevelBreach
 
 DIFF = """Print what changed from one version of a subject to another one, or to a file.
 
@@ -50,7 +49,7 @@ def run_diff(arguments: argparse.Namespace) -> int:
     present = schemas.present(arguments.subject)
     old = arguments.old or (str(present[-2].version) if len(present) > 1 else "latest")
     one, other = (_chosen(schemas, arguments.subject, word) for word in (old, arguments.new))
-    found = differences(schemas.parsed(one).type, schemas.parsed(other).type)
+    found = comparing.changes(schemas, one, other)
     if arguments.json:
         print(json.dumps([{"field": change.field, "change": change.what} for change in found]))
     else:
@@ -65,17 +64,15 @@ def run_why(arguments: argparse.Namespace) -> int:
     if not before:
         raise RegistryError(f"{arguments.subject} has no version before: whatever is registered first breaks nobody")
     level = CompatibilityLevel(arguments.level) if arguments.level else schemas.level(arguments.subject)
-    versions = [Version(version=one.version, type=schemas.parsed(one).type) for one in before]
-    schema = schemas.parsed(new)
-    forbidden = {str(one) for one in breaches(schema.type, versions, level)}
-    every = breaches(schema.type, versions, CompatibilityLevel.FULL_TRANSITIVE)
+    every = comparing.breaks(schemas, arguments.subject, before, new, level)
+    forbidden = any(one.is_forbidden for one in every)
     if arguments.json:
-        print(json.dumps([_words(one, is_forbidden=str(one) in forbidden) for one in every]))
+        print(json.dumps([_words(one.breach, is_forbidden=one.is_forbidden) for one in every]))
     elif not every:
         print("nobody breaks: every version and the new schema read each other's events")
     else:
         for one in every:
-            print(f"{'! ' if str(one) in forbidden else '~ '}{sentence(one, subject=arguments.subject)}")
+            print(f"{'! ' if one.is_forbidden else '~ '}{one.words}")
         print(f"! breaks level {level}; ~ breaks somebody whom {level} does not protect")
     return 1 if forbidden else 0
 

@@ -4,15 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..client.connection import control_plane
 from ..client.connection.cluster import Cluster
-from ..client.consumer import group_requests
-from ..client.fetch.fetched import TopicPartition
+from ..client.groups.topic_readers import groups_of
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
-
-LANE = "schema-check"
-MOST_GROUPS = 1_000
+from ..schema_registry.client.schema_set import topic_of
 
 
 @dataclass(slots=True, kw_only=True)
@@ -92,23 +88,3 @@ class Users:
             self._warehouse = Warehouse(WarehouseSettings.of(Layout.from_environment()))
         table = self._warehouse.table(topic)
         return known if table is None else table.event_columns
-
-
-def topic_of(subject: str) -> str | None:
-    """Return the topic of a subject that is named after one (Confluent's TopicNameStrategy)."""
-    for suffix in ("-value", "-key"):
-        if subject.endswith(suffix) and len(subject) > len(suffix):
-            return subject.removesuffix(suffix)
-    return None
-
-
-def groups_of(cluster: Cluster, topic: str) -> list[str]:
-    """Return the consumer groups that have committed a position in the topic, sorted. Raises ClientError."""
-    if topic not in cluster.topics():
-        return []
-    names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
-    found = []
-    for group in sorted(control_plane.ask_groups(cluster.brokers(lane=LANE)))[:MOST_GROUPS]:
-        if group_requests.fetch_offsets(cluster.coordinator(group, lane=LANE), group, names):
-            found.append(group)
-    return found

@@ -8,11 +8,11 @@ import sys
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from ..apps.tail import places
 from ..apps.tail.expression import ExpressionRefused, compile_expression
+from ..apps.tail.places import PlaceRefused
 from ..apps.tail.reading import Reading, fields_of, words_of
 from ..client.connection.cluster import Cluster
-from ..client.fetch.fetched import TopicPartition
-from ..client.fetch.log_offsets import EARLIEST, LATEST, log_offsets
 from ..reader.decoding.event_decoder import EventDecoder
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
@@ -92,23 +92,10 @@ def _starts(cluster: Cluster, arguments: argparse.Namespace) -> dict[int, int]:
         raise AskedWrongly(
             f"--partition {absent[0]}: {arguments.topic} has the partitions {min(partitions)} to {max(partitions)}"
         )
-    word = arguments.start
-    if word.isascii() and word.isdigit():
-        return dict.fromkeys(chosen, int(word))
-    moment = {"earliest": EARLIEST, "latest": LATEST}.get(word)
-    moment = _time_ms(word) if moment is None else moment
-    found = log_offsets(cluster, {TopicPartition(arguments.topic, one): moment for one in chosen})
-    return {name.partition: offset for name, offset in found.items()}
-
-
-def _time_ms(word: str) -> int:
     try:
-        at = datetime.fromisoformat(word)
-        return ((at if at.tzinfo is not None else at.replace(tzinfo=UTC)) - _EPOCH) // timedelta(milliseconds=1)
-    except (ValueError, OverflowError):
-        raise AskedWrongly(
-            f"--from {word!r} is no place: earliest, latest, a time such as 2026-11-23T08:00:00Z, or an offset"
-        ) from None
+        return places.starts(cluster, arguments.topic, chosen, arguments.start)
+    except PlaceRefused as error:
+        raise AskedWrongly(f"--from {error}") from error
 
 
 def _print(words: dict[str, Any], *, as_json: bool, at_once: bool) -> None:

@@ -17,5 +17,5 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     layout = layout_of(arguments)
     started = control.up(layout, timeout_ms=arguments.timeout * 1000, progress=lambda line: print(line, file=sys.stderr))
-    print(f"the platform in {layout.home} {'is up' if started else 'was up already'}; audit page: {layout.audit_url}/")
+    print(f"the platform in {layout.home} {'is up' if started else 'was up already'}; console: {layout.console_url}/")
     return 0

@@ -4,7 +4,7 @@ Source: the paper's section 3.2, ephemeral nodes under /brokers/ids.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from . import paths
@@ -25,6 +25,8 @@ class BrokerInfo:
     """The id of its data folder. A restarted broker recognises its own earlier node by it."""
     timestamp_ms: int
     """When it registered, by its own clock."""
+    endpoints: Mapping[str, tuple[str, int]]
+    """Host and port for clients, by the listener's name. `host` and `port` are those for other brokers."""
 
 
 class BrokerRegistry:
@@ -41,15 +43,25 @@ class BrokerRegistry:
         port: int,
         folder_id: str,
         *,
+        endpoints: Mapping[str, tuple[str, int]] | None = None,
         on_refused: Callable[[CoordinationError], None] | None = None,
     ) -> None:
-        """Register this broker, now and after every loss of the session.
+        """Register this broker, now and after every loss of the session. `endpoints` None: one, called PLAINTEXT.
 
         A node of the same folder_id (this broker before its restart) is replaced. Raises BrokerIdTaken when the broker of another
         folder is registered, and ConnectionUnsure. When a renewal finds such a broker, the session's thread calls `on_refused`.
         """
         path = paths.broker(broker_id)
-        data = json_bytes({"host": host, "port": port, "folder_id": folder_id, "timestamp": time.time_ns() // 1_000_000})
+        shown = {"PLAINTEXT": (host, port)} if endpoints is None else endpoints
+        data = json_bytes(
+            {
+                "host": host,
+                "port": port,
+                "folder_id": folder_id,
+                "timestamp": time.time_ns() // 1_000_000,
+                "endpoints": [f"{name}://{_bracketed(host)}:{port}" for name, (host, port) in shown.items()],
+            }
+        )
 
         def is_mine(found: bytes) -> bool:
             return _read(broker_id, path, found).folder_id == folder_id
@@ -87,5 +99,26 @@ def _read(broker_id: int, path: str, data: bytes) -> BrokerInfo:
     value = read_json(path, data)
     match value:
         case {"host": str(host), "port": int(port), "folder_id": str(folder_id), "timestamp": int(timestamp_ms)}:
-            return BrokerInfo(broker_id=broker_id, host=host, port=port, folder_id=folder_id, timestamp_ms=timestamp_ms)
+            return BrokerInfo(
+                broker_id=broker_id,
+                host=host,
+                port=port,
+                folder_id=folder_id,
+                timestamp_ms=timestamp_ms,
+                # An older broker has one listener and does not name it.
+                endpoints=dict(_endpoints(path, data, value.get("endpoints", [f"PLAINTEXT://{_bracketed(host)}:{port}"]))),
+            )
     raise UnreadableNode(path, data, "host, port, folder_id and timestamp are expected")
+
+
+def _endpoints(path: str, data: bytes, endpoints: object) -> Iterator[tuple[str, tuple[str, int]]]:
+    for endpoint in endpoints if isinstance(endpoints, list) else [endpoints]:
+        name, mark, address = str(endpoint).partition("://")
+        host, _, port = address.rpartition(":")
+        if not (mark and name and host and port.isascii() and port.isdigit()):
+            raise UnreadableNode(path, data, "endpoints is a list of NAME://HOST:PORT")
+        yield name, (host.strip("[]"), int(port))
+
+
+def _bracketed(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

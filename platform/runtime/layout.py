@@ -135,6 +135,10 @@ class Layout:
         return dict(self.elsewhere).get("HEADRACE_AUDIT_URL") or f"http://{self.address(8090)}"
 
     @property
+    def console_url(self) -> str:
+        return f"http://{self.address(8088)}"
+
+    @property
     def frontend_url(self) -> str:
         """The sample frontend, while a demo runs it."""
         return f"http://{self.address(8000)}"

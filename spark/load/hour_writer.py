@@ -18,14 +18,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from ..source.columns import HOUR_FIELD
+from ..source.columns import HOUR_FIELD, HOUR_US
 from ..warehouse.hours import BEFORE_1970
 from ..warehouse.store import StorePath, writer
 
 BUFFER_BYTES = 96 << 20
 MOST_OPEN_FILES = 32
 MOST_FILE_ROWS = 2_000_000
-HOUR_US = 3_600_000_000
 ZSTD_LEVEL = 3
 """As Spark's: a tenth smaller than at 1, for no more time."""
 

@@ -24,6 +24,7 @@ from ..source.columns import HOUR_FIELD
 from ..source.log_ends import LogEnds, check_still_there, log_ends
 from ..source.offset_ranges import OffsetRange
 from ..source.task_reports import Total
+from ..warehouse.delete_files import Taken
 from ..warehouse.file_rows import in_range, join_rows, read_file
 from ..warehouse.hours import hour_name
 from ..warehouse.load_record import LoadRecord
@@ -169,12 +170,15 @@ class ReloadJob:
     def _refuse_erased(self, table: TopicTable) -> None:
         """Raise ReloadRefused where others removed published rows: the log may still hold them."""
         history = self._warehouse.proofs(table.topic).read(up_to_publish=table.last_publish, hours=self._hours)
-        main = table.files_by_hour(MAIN, self._hours)
+        main, deletes = table.files_by_hour(MAIN, self._hours), table.deletes(MAIN, self._hours)
         for hour in sorted(self._hours - self._restore):
             proofs = history.get(hour, [])
             removed = removed_rows(proofs)
             if proofs and proofs[-1].verdict not in NOT_PUBLISHED:
-                removed += max(0, proofs[-1].row_count - sum(file.record_count for file in main.get(hour, ())))
+                names = [file.file_path for file in main.get(hour, ())]
+                taken = Taken(deletes.get(hour, ()), table.path_of).facts(names) if names else {}
+                standing = [file.record_count for file in main.get(hour, ())] + [one.row_count for one in taken.values()]
+                removed += max(0, proofs[-1].row_count - sum(standing))
             if removed:
                 raise ReloadRefused(
                     table.topic,

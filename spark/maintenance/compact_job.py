@@ -97,7 +97,11 @@ class CompactJob:
         table = self._warehouse.existing_table(self._topic)
         loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
         # An hour whose one file stands on both branches is never merged: its proof is not looked at.
-        several = [hour for hour in loads if len(loads[hour]) > 1 or _paths(loads[hour]) != _paths(main.get(hour, ()))]
+        # Merged files would be younger than a delete file of others, which would take nothing of them: the rows would be back.
+        taken = table.deletes(MAIN)
+        several = [
+            hour for hour in {*loads} - {*taken} if len(loads[hour]) > 1 or _paths(loads[hour]) != _paths(main.get(hour, ()))
+        ]
         history = self._proofs(table, several)
         now_ms, asked = self._clock.now_ms(), self._settings
         found = []
@@ -187,7 +191,7 @@ class CompactJob:
         """Return those of which files and proofs are still what they were."""
         touched = [one.choice.hour for one in hours]
         loads, main = (table.files_by_hour(branch, touched) for branch in (LOADS, MAIN))
-        history = self._proofs(table, touched)
+        taken, history = table.deletes(MAIN, touched), self._proofs(table, touched)
         found = []
         for one in hours:
             hour, proof = one.choice.hour, one.choice.proof
@@ -197,7 +201,7 @@ class CompactJob:
             )
             for before, now in ((one.choice.loads, loads), (one.choice.main, main)):
                 is_same = is_same and {file.file_path for file in before} <= {file.file_path for file in now.get(hour, ())}
-            if is_same:
+            if is_same and hour not in taken:
                 found.append(one)
         return found
 

@@ -112,6 +112,8 @@ class HourFacts:
     """Published rows that somebody else's snapshot removed."""
     after_count: int | None = None
     """Rows that readers would get after a publish; None: as many as the branch `loads` has."""
+    delete_files: int = 0
+    """Delete files of others (merge-on-read) on `main`."""
 
     @property
     def lacking(self) -> int:
@@ -157,7 +159,7 @@ def decide(
             return decided("publish", reason, is_settled=not facts.removed)
         if erased >= facts.lacking:
             return decided("publish", f"{reason}; ERASED {facts.lacking}", is_settled=True, verdict=ERASED)
-        lacking = f"{facts.lacking} of {facts.row_count} rows were removed by others: they are not added again"
+        lacking = f"{facts.lacking} of {facts.row_count} rows were removed by others{_merged(facts)}: they are not added again"
         return decided("publish", f"{reason}; {lacking}", verdict=REMOVED)
 
     def decided(action: Action, reason: str, *, is_settled: bool = False, verdict: str = "") -> HourDecision:
@@ -189,7 +191,7 @@ def decide(
     if facts.removed:
         if erased >= facts.removed:
             return decided("keep", f"ERASED {facts.removed}", is_settled=True)
-        return decided("keep", f"{facts.removed} rows were removed by others: they are not added again")
+        return decided("keep", f"{facts.removed} rows were removed by others{_merged(facts)}: they are not added again")
     if not windows:
         soon = False
         return decided("keep", "the audit keeps no window of it any more", is_settled=True)
@@ -255,6 +257,12 @@ def _unproven(facts: HourFacts, windows: Sequence[AuditedWindow], despite: Colle
     ):
         return "its rows differ from those that were decoded, and the audit has not said which yet", True
     return "", False
+
+
+def _merged(facts: HourFacts) -> str:
+    """Return, in words, by how many delete files; empty: by none."""
+    count = facts.delete_files
+    return f" ({count} delete file{'s' if count > 1 else ''} on main)" if count else ""
 
 
 def _named_losses(window: AuditedWindow) -> str:

@@ -24,6 +24,7 @@ from ..lineage.datasets import HourFact, TableDataset
 from ..lineage.runs import observed_run
 from ..source.digest import MODULUS
 from ..warehouse.counted import CountedView, view_counted
+from ..warehouse.delete_files import Taken
 from ..warehouse.file_rows import FileFacts, read_file
 from ..warehouse.hours import BEFORE_1970, hour_name, hour_names, hour_of, hour_of_name
 from ..warehouse.leases import Lease
@@ -36,7 +37,7 @@ from . import settings
 from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, ask_for_sequences
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
 from .hour_files import HourFiles, ReadersView, examine
-from .read_back import Facts
+from .read_back import Facts, names_of
 from .settled import Quiet, Settled, look, read_settled
 from .told_main import tell_of_main
 
@@ -148,6 +149,7 @@ class Gate:
         busy = {hour for hour in {*seen.busy, *(refused.keys() - seen.quiet.keys())} if not _has_expired(expired, hour)}
         quiet = {hour: one for hour, one in seen.quiet.items() if not _has_expired(expired, hour)}
         loads, main = (table.files_by_hour(branch, busy) for branch in (LOADS, MAIN))
+        deletes = table.deletes(MAIN, busy)
         history = proofs.read(up_to_publish=table.last_publish, hours=busy)
         files = counted.files
         differing = {start // HOUR_MS for starts in counted.differing.values() for start in starts}
@@ -159,6 +161,7 @@ class Gate:
                 main.get(hour, ()),
                 history.get(hour, ()),
                 files,
+                deletes=deletes.get(hour, ()),
                 differs=hour in differing,
                 is_restored=hour in self._restore,
                 rotten=counted.rotten,
@@ -246,14 +249,16 @@ class Gate:
     def _revision(self, table: TopicTable, mine: HourFiles, decision: HourDecision, number: int, counted: Facts) -> Proof:
         before, loaded = mine.proof, table.offsets()
         if decision.action == "withdraw":
-            verdict, after = WITHDRAWN, []
+            verdict, after, deletes = WITHDRAWN, [], []
         elif decision.action == "publish":
-            verdict, after = decision.verdict, mine.after
+            verdict, after, deletes = decision.verdict, mine.after, mine.deletes_after
         else:
-            verdict, after = (ERASED if decision.reason.startswith(ERASED) else mine.change), mine.main
+            verdict = ERASED if decision.reason.startswith(ERASED) else mine.change
+            after, deletes = mine.main, list(mine.deletes)
             # It notes what others did. What was loaded since the last publish is late still.
             loaded = {one.partition: one.loaded_to for one in before.offsets} if before is not None else loaded
         facts = {file.file_path: _facts(table.path_of(file), counted) for file in after}
+        facts |= Taken(deletes, table.path_of).facts([*facts])
         return Proof(
             topic=self._topic,
             hour=mine.hour,
@@ -278,16 +283,19 @@ class Gate:
 
         They name the files that were to be there: the next publish compares again, and takes away what is of no load.
         """
-        standing = table.files_by_hour(MAIN, {one.hour for one in revisions})
+        hours = {one.hour for one in revisions}
+        standing, deletes = table.files_by_hour(MAIN, hours), table.deletes(MAIN, hours)
         wrong = []
         for proof in revisions:
             main = standing.get(proof.hour, [])
             rows = sum(file.record_count for file in main)
-            is_same = Counter(file.path for file in proof.files) == Counter(file.file_path for file in main)
-            if is_same and rows == proof.row_count:
+            merged = deletes.get(proof.hour, [])
+            is_same = Counter(file.path for file in proof.files) == names_of(main, merged)
+            if is_same and rows == sum(max(0, file.row_count) for file in proof.files):
                 continue
             reason = (
-                f"read back, {len(main)} files hold {rows} rows; {len(proof.files)} with {proof.row_count} rows were published"
+                f"read back, {len(main)} files hold {rows} rows{f', {len(merged)} delete files take some' if merged else ''}; "
+                f"{len(proof.files)} with {proof.row_count} rows were published"
             )
             log.error("hour_differs", topic=self._topic, hour=hour_name(proof.hour), reason=reason)
             wrong.append(replace(proof, revision=proof.revision + 1, previous=proof.revision, verdict=DIFFERS, reason=reason))

@@ -1,24 +1,24 @@
 """What readers of `main` get of one hour, from its files: does a file or a record stand there twice, and what did others change?
 
 Manifests and what the count has read of each file are enough while nobody touched the hour. Files whose offsets overlap are read
-for two columns, file by file. Files that others wrote are read whole, one after another: their digest is compared.
+for two columns, file by file. Files that others wrote are read whole, one after another: their digest is compared. Rows that a
+delete file takes are not there.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from pyiceberg.manifest import DataFile
 
 from ..errors import WarehouseError
 from ..source.digest import MODULUS
+from ..warehouse.delete_files import DeleteFile, PathOf, Taken
 from ..warehouse.file_rows import FileFacts, Numbers, read_file, read_offsets
 from ..warehouse.proofs import COMPACTED, REMOVED, Proof
-from ..warehouse.store import StorePath
 
-PathOf = Callable[[DataFile | str], StorePath]
-"""Returns the file that a table names."""
 Facts = Mapping[str, FileFacts]
 """Path of a file → what the count has read of it."""
 
@@ -47,15 +47,16 @@ class Touched:
     """Rows that are neither of the proven files nor of the branch `loads`."""
 
 
-def read_back(files: Sequence[DataFile], counted: Facts, path_of: PathOf) -> ReadBack:
+def read_back(files: Sequence[DataFile], deletes: Sequence[DeleteFile], counted: Facts, path_of: PathOf) -> ReadBack:
     """Return what a reader would get of these files."""
-    rows = sum(file.record_count for file in files)
+    rows, taken = sum(file.record_count for file in files), Taken(deletes, path_of)
     again = doubled_paths(files)
     if again:
         doubled = sum(file.record_count for file in again)
         return ReadBack(row_count=rows, doubled=doubled, fault=_twice(again, rows, rows - doubled))
     try:
-        doubled = _doubled(_overlapping(files, counted, path_of), path_of)
+        rows += sum(one.row_count for one in taken.facts(file.file_path for file in files).values())
+        doubled = _doubled(_overlapping(files, counted, path_of), taken, path_of)
     except (OSError, WarehouseError) as error:
         return ReadBack(row_count=rows, fault=str(error))
     fault = f"{doubled} records stand in more than one of its files" if doubled else ""
@@ -101,11 +102,11 @@ def _overlapping(files: Sequence[DataFile], counted: Facts, path_of: PathOf) -> 
     return sorted(found)
 
 
-def _doubled(paths: Sequence[str], path_of: PathOf) -> int:
+def _doubled(paths: Sequence[str], taken: Taken, path_of: PathOf) -> int:
     """Return how many rows of these files have the offset of another row."""
     offsets: dict[int, list[Numbers]] = {}
     for path in paths:
-        for partition, mine in read_offsets(path_of(path)).items():
+        for partition, mine in read_offsets(path_of(path), partial(taken.mask, path)).items():
             offsets.setdefault(partition, []).append(mine)
     return sum(_once_too_often(np.concatenate(mine)) for mine in offsets.values())
 
@@ -114,14 +115,22 @@ def _once_too_often(offsets: Numbers) -> int:
     return len(offsets) - len(np.unique(offsets))
 
 
-def touched(proof: Proof, main: Sequence[DataFile], loads: Sequence[DataFile], path_of: PathOf) -> Touched:
+def names_of(main: Iterable[DataFile], deletes: Iterable[DeleteFile]) -> Counter[str]:
+    """Return what the branch `main` names of an hour, as a proof names it: delete files, too."""
+    return Counter([*(file.file_path for file in main), *(one.path for one in deletes)])
+
+
+def touched(
+    proof: Proof, main: Sequence[DataFile], deletes: Sequence[DeleteFile], loads: Sequence[DataFile], path_of: PathOf
+) -> Touched:
     """Return what others did to the files of the hour on `main`, which are not those of `proof`."""
+    taken = Taken(deletes, path_of)
     try:
         rows, digest, offsets = 0, 0, dict[int, list[Numbers]]()
         for file in main:
-            facts, mine = read_file(path_of(file))
-            rows, digest = rows + facts.row_count, (digest + facts.digest) % MODULUS
-            for partition in facts.partitions:
+            mine = taken.left(file.file_path, read_file(path_of(file))[1])
+            rows, digest = rows + len(mine), (digest + mine.hashes.total()) % MODULUS
+            for partition in map(int, np.unique(mine.partitions)):
                 offsets.setdefault(partition, []).append(mine.offsets[mine.partitions == partition])
     except (OSError, WarehouseError) as error:
         return Touched(fault=f"its files on main cannot be read: {error}")

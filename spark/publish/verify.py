@@ -7,7 +7,7 @@ the audit had counted. A file of an earlier revision may be gone, once a later o
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +16,13 @@ from pyiceberg.manifest import DataFile
 from ...audit.model.tiers import WAREHOUSE
 from ..errors import WarehouseError
 from ..source.digest import MODULUS
+from ..warehouse.delete_files import DeleteFile, Taken
 from ..warehouse.file_rows import FileFacts, Rows, join_rows, read_file
 from ..warehouse.hours import hour_name
 from ..warehouse.proofs import AUDITED, COMPACTED, DIFFERS, NOT_PUBLISHED, REMOVED, Proof, ProvenOffsets, proven_offsets
 from ..warehouse.topic_table import LOADS, MAIN, TopicTable
 from ..warehouse.warehouse import Warehouse
-from .read_back import touched
+from .read_back import names_of, touched
 
 HOURS_AT_ONCE = 200
 _Read = tuple[FileFacts, Rows] | str
@@ -50,20 +51,22 @@ def verify(warehouse: Warehouse, topic: str) -> Iterator[HourCheck]:
     hours = sorted({*table.row_counts_by_hour(MAIN), *proofs.last_marks(up_to_publish=table.last_publish)})
     for at in range(0, len(hours), HOURS_AT_ONCE):
         some = hours[at : at + HOURS_AT_ONCE]
-        main = table.files_by_hour(MAIN, some)
+        main, deletes = table.files_by_hour(MAIN, some), table.deletes(MAIN, some)
         history = proofs.read(up_to_publish=table.last_publish, hours=set(some), words=True)
         for hour in some:
-            yield _verify_hour(table, hour, main.get(hour, ()), history.get(hour, ()))
+            yield _verify_hour(table, hour, main.get(hour, ()), deletes.get(hour, ()), history.get(hour, ()))
 
 
-def _verify_hour(table: TopicTable, hour: int, main: Sequence[DataFile], history: Sequence[Proof]) -> HourCheck:
+def _verify_hour(
+    table: TopicTable, hour: int, main: Sequence[DataFile], deletes: Sequence[DeleteFile], history: Sequence[Proof]
+) -> HourCheck:
     if not history:
         faults = tuple(f"{file.file_path} is on main and no proof names it" for file in main)
         rows = sum(file.record_count for file in main)
         return HourCheck(hour=hour_name(hour), revision=0, verdict="", row_count=rows, faults=faults)
     last = history[-1]
-    standing, note = list(_standing(table, hour, last, main)), ""
-    if not standing and Counter(file.path for file in last.files) != Counter(file.file_path for file in main):
+    standing, note = list(_standing(table, hour, last, main, deletes)), ""
+    if not standing and Counter(file.path for file in last.files) != names_of(main, deletes):
         note = "somebody has rewritten its files: the same rows, and the next publish proves them"
     read: dict[str, _Read] = {}
     faults_found: list[str] = []
@@ -75,7 +78,8 @@ def _verify_hour(table: TopicTable, hour: int, main: Sequence[DataFile], history
             )
         before = proof.revision
         may_be_gone = proof is not last or bool(note)
-        faults_found += [f"revision {proof.revision}: {fault}" for fault in _faults(table, proof, read, may_be_gone=may_be_gone)]
+        found = _faults(table, proof, _deletes_of(proof, deletes), read, may_be_gone=may_be_gone)
+        faults_found += [f"revision {proof.revision}: {fault}" for fault in found]
     return HourCheck(
         hour=hour_name(hour),
         revision=last.revision,
@@ -96,13 +100,15 @@ def _lacking(last: Proof) -> Iterator[str]:
         yield f"{last.verdict} over {last.row_count} rows, and the audit had counted {counted}"
 
 
-def _standing(table: TopicTable, hour: int, last: Proof, main: Sequence[DataFile]) -> Iterator[str]:
+def _standing(
+    table: TopicTable, hour: int, last: Proof, main: Sequence[DataFile], deletes: Sequence[DeleteFile]
+) -> Iterator[str]:
     """Yield how the branch `main` is not what the last revision names; nothing where others have rewritten the same rows."""
-    named, standing = Counter(file.path for file in last.files), Counter(file.file_path for file in main)
+    named, standing = Counter(file.path for file in last.files), names_of(main, deletes)
     if named == standing:
         return
     if last.verdict not in NOT_PUBLISHED:
-        found = touched(last, main, table.files(LOADS, {hour}), table.path_of)
+        found = touched(last, main, deletes, table.files(LOADS, {hour}), table.path_of)
         if found.change == COMPACTED:
             return
         yield found.fault or f"{found.missing} of {last.row_count} proven rows were removed from main"
@@ -110,21 +116,39 @@ def _standing(table: TopicTable, hour: int, last: Proof, main: Sequence[DataFile
     yield from (f"{path} is on main and no proof names it" for path in sorted(standing.keys() - named.keys()))
 
 
-def _faults(table: TopicTable, proof: Proof, read: dict[str, _Read], *, may_be_gone: bool) -> Iterator[str]:
+def _deletes_of(proof: Proof, standing: Sequence[DeleteFile]) -> dict[str, DeleteFile]:
+    """Return the delete files that the revision names. One that stands on `main` no more is taken for one by place."""
+    known = {one.path: one for one in standing}
+    of = frozenset(file.path for file in proof.files if file.row_count >= 0)
+    return {
+        file.path: known.get(file.path) or DeleteFile(path=file.path, row_count=-file.row_count, of=of)
+        for file in proof.files
+        if file.path in known or file.row_count < 0
+    }
+
+
+def _faults(
+    table: TopicTable, proof: Proof, deletes: Mapping[str, DeleteFile], read: dict[str, _Read], *, may_be_gone: bool
+) -> Iterator[str]:
     if proof.verdict in NOT_PUBLISHED and proof.files:
         yield f"{proof.verdict}, and it names files"
     facts, parts = [], []
+    taken = Taken(list(deletes.values()), table.path_of)
+    taken_facts = _taken_facts(taken, proof, deletes)
     for file in proof.files:
         if file.path not in read:
             read[file.path] = _read(table, file.path)
-        found = read[file.path]
+        found = taken_facts if isinstance(taken_facts, str) or file.path in deletes else read[file.path]
         if isinstance(found, str):
             if not may_be_gone:
                 yield found
             return
-        mine, rows = found
+        if isinstance(found, tuple):
+            mine, rows = found
+            parts.append(taken.left(file.path, rows))
+        else:
+            mine = found[file.path]
         facts.append(mine)
-        parts.append(rows)
         for what, proven, now in (
             ("size", file.size_bytes, mine.size_bytes),
             ("SHA-256", file.sha256, mine.sha256),
@@ -142,6 +166,16 @@ def _faults(table: TopicTable, proof: Proof, read: dict[str, _Read], *, may_be_g
     now_offsets = proven_offsets(facts, loaded)
     if now_offsets != proof.offsets:
         yield f"offsets were {_words(proof.offsets)} and are {_words(now_offsets)}"
+
+
+def _taken_facts(taken: Taken, proof: Proof, deletes: Mapping[str, DeleteFile]) -> Mapping[str, FileFacts] | str:
+    """Return what the delete files take of the revision's data files, or why that cannot be said."""
+    try:
+        return taken.facts(file.path for file in proof.files if file.path not in deletes)
+    except FileNotFoundError as error:
+        return f"{error.filename} is gone"
+    except WarehouseError as error:
+        return str(error)
 
 
 def _read(table: TopicTable, path: str) -> _Read:

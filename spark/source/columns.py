@@ -40,6 +40,7 @@ SYSTEM_COLUMNS = pa.schema(
 
 HOUR_FIELD = "_timestamp-hour"
 """Rows are partitioned by it. No field of an event has this name, since Avro allows no hyphen."""
+HOUR_US = 3_600_000_000
 
 Convert = Callable[[Any], Any]
 _PRIMITIVES = {

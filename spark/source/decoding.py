@@ -23,7 +23,7 @@ from ...wire.errors import WireError
 from ...wire.quarantine_record import SCHEMA_REFUSED
 from ...wire.schema_id import SIZE, unframe
 from ..errors import DecodersDisagree
-from .columns import SYSTEM_COLUMNS, Column, SchemaRefused, WriterColumns, covers, settled, writer_columns
+from .columns import HOUR_US, SYSTEM_COLUMNS, Column, SchemaRefused, WriterColumns, covers, settled, writer_columns
 from .digest import is_same
 from .flat_avro import FlatAvro
 from .plain_avro import NotPlain, PlainAvro
@@ -32,7 +32,11 @@ from .projection import pruned, within
 SAMPLED = 8
 """How many records of a block are decoded twice by a checked decoder: a millisecond of a block of 8,192 records of 12 fields."""
 CHECKED_EVERY = 8
-"""It samples the first block of each schema in a split, and every one of so many behind it."""
+"""It samples the first block of each schema in a split, and every one of so many behind it. Of the others it takes one record of
+each hour that is new to it: a file holds one hour, so each file has a record that was decoded twice.
+"""
+HOURS_KEPT = 10_000
+"""How many hours are known as sampled. In a split with more, some are sampled again."""
 SCHEMAS_KEPT = 1_000
 """How many parsed writers' schemas are kept. A topic with more schemas has some of them parsed again."""
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
@@ -133,6 +137,7 @@ class BlockDecoder:
         self._projects = projects
         self._is_checked = is_checked
         self._blocks: Counter[int] = Counter()
+        self._hours: set[int] = set()
         self._writers: dict[int, _Writer] = {}
         self.values_decoded = 0
         """How many values became Arrow: rows times their schema's fields that the target has."""
@@ -158,8 +163,8 @@ class BlockDecoder:
                 rejected += [Rejected(record=record, code=writer.code, reason=writer.reason) for record in framed]
             else:
                 found = self._rows(schema_id, writer, framed, rejected)
-                for batch in found if self._is_turn(schema_id) else ():
-                    self._check(schema_id, writer, framed, batch)
+                for batch in found if self._is_checked else ():
+                    self._check(schema_id, writer, framed, batch, self._sample(schema_id, batch))
                 rows += found
                 if writer.left_out:
                     left_out[schema_id] = writer.left_out
@@ -214,25 +219,38 @@ class BlockDecoder:
                     return [self._batch(schema_id, writer, records, arrays)]
         return self._one_by_one(schema_id, writer, records, rejected)
 
-    def _is_turn(self, schema_id: int) -> bool:
-        if not self._is_checked:
-            return False
+    def _sample(self, schema_id: int, batch: pa.RecordBatch) -> list[int]:
+        """Return the rows of a block that are decoded twice."""
         self._blocks[schema_id] += 1
-        return self._blocks[schema_id] % CHECKED_EVERY == 1
+        is_turn = self._blocks[schema_id] % CHECKED_EVERY == 1
+        chosen = {*np.linspace(0, batch.num_rows - 1, SAMPLED).astype(np.int64).tolist()} if is_turn else set()
+        hours = np.asarray(batch.column("_timestamp").cast(pa.int64())) // HOUR_US
+        begins = np.concatenate(([0], np.flatnonzero(np.diff(hours)) + 1))  # mostly the block is of one hour
+        if len(self._hours) >= HOURS_KEPT:
+            self._hours.clear()
+        for hour, at in zip(hours[begins].tolist(), begins.tolist(), strict=True):
+            if hour not in self._hours:
+                self._hours.add(hour)
+                chosen.add(at)
+        return sorted(chosen)
 
-    def _check(self, schema_id: int, writer: _Writer, framed: Sequence[Record], batch: pa.RecordBatch) -> None:
-        """Decode some records of the batch once more, by the specification alone, and compare all their values."""
+    def _check(
+        self, schema_id: int, writer: _Writer, framed: Sequence[Record], batch: pa.RecordBatch, sample: Sequence[int]
+    ) -> None:
+        """Decode these rows of the batch once more, by the specification alone, and compare all their values."""
         assert writer.plain is not None
         offsets = np.asarray(batch.column("_offset"))
-        wanted = {int(offsets[at]): at for at in np.linspace(0, len(offsets) - 1, SAMPLED).astype(np.int64).tolist()}
+        wanted = {int(offsets[at]): at for at in sample}
         chosen: list[tuple[Record, Any]] = []
         for record in framed if len(framed) != len(offsets) else [framed[at] for at in wanted.values()]:
             if record.offset in wanted:
                 with suppress(NotPlain):
                     chosen.append((record, writer.plain.decode(record.value or b"", SIZE)))
+        if not chosen:
+            return
         rows = batch.take(pa.array([wanted[record.offset] for record, _ in chosen], pa.int64()))
         before = self.values_decoded
-        if chosen and self._differing(schema_id, writer, chosen, rows):
+        if self._differing(schema_id, writer, chosen, rows):
             for at, one in enumerate(chosen):
                 if names := self._differing(schema_id, writer, [one], rows.slice(at, 1)):
                     raise DecodersDisagree(schema_id, self._partition, one[0].offset, names)

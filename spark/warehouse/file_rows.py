@@ -3,7 +3,7 @@
 Reads the files themselves, not what a load said of them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,7 +111,7 @@ def read_file(path: StorePath) -> tuple[FileFacts, Rows]:
             sha256=sha256,
             row_count=len(rows),
             digest=rows.hashes.total(),
-            partitions=_partitions(rows),
+            partitions=partitions_of(rows),
             etag=etag,
         )
     except FileNotFoundError:
@@ -121,12 +121,18 @@ def read_file(path: StorePath) -> tuple[FileFacts, Rows]:
     return found, rows
 
 
-def read_offsets(path: StorePath) -> dict[int, Numbers]:
-    """Return partition → the offsets of a file's rows, in order: two columns are read. Raises as `read_file`."""
+def read_offsets(path: StorePath, left: Callable[[int], NDArray[np.bool_] | None] = lambda _: None) -> dict[int, Numbers]:
+    """Return partition → the offsets of a file's rows, in order: two columns are read. Raises as `read_file`.
+
+    `left`: number of rows → which of them readers get; None: all.
+    """
     try:
         with fetched(path) as here, pq.ParquetFile(here.path) as file:
             rows = file.read(columns=["_topic_partition", "_offset"])
         partitions, offsets = np.asarray(rows["_topic_partition"]), np.asarray(rows["_offset"])
+        mask = left(len(rows))
+        if mask is not None:
+            partitions, offsets = partitions[mask], offsets[mask]
         return {int(one): np.sort(offsets[partitions == one]) for one in np.unique(partitions)}
     except FileNotFoundError:
         raise
@@ -180,7 +186,8 @@ def join_rows(parts: list[Rows]) -> Rows:
     return _joined(parts)
 
 
-def _partitions(rows: Rows) -> dict[int, tuple[int, int, int]]:
+def partitions_of(rows: Rows) -> dict[int, tuple[int, int, int]]:
+    """Return partition → first offset, offset after the last, rows."""
     found = {}
     for partition in np.unique(rows.partitions):
         offsets = rows.offsets[rows.partitions == partition]

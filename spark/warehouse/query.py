@@ -67,6 +67,7 @@ def _offer(connection: duckdb.DuckDBPyConnection, warehouse: Warehouse, topic: s
     if topic.lower() not in sql.lower() or not _is_meant(topic, sql, topics):
         return ""
     table = warehouse.existing_table(topic)
+    table.refuse_deletes(MAIN)
     connection.register(topic, _dataset(table, table.files(MAIN)))
     if f"{topic}{ALL}".lower() not in map(str.lower, topics):
         connection.register(f"{topic}{ALL}", _dataset(table, table.files(LOADS)))

@@ -35,6 +35,7 @@ from .branch_files import BranchFiles
 from .catalogs import reaching_catalog
 from .commits.overwrites import Overwrite
 from .commits.sent_commit import sent
+from .delete_files import DeleteFile
 from .hours import hour_name, hour_of, hour_of_name
 from .load_record import LoadRecord, is_compaction, read_records, runs_of_files
 from .object_path import SCHEMES, ObjectPath, S3Settings
@@ -308,12 +309,30 @@ class TopicTable:
 
     def branch_files(self, branch: str) -> BranchFiles:
         """Return what a branch names now."""
-        return BranchFiles(self._table, self._head(branch), what=f"table {self.topic!r}, branch {branch!r}")
+        return BranchFiles(self._table, self._head(branch))
 
     def files(self, branch: str, hours: Collection[int] | None = None) -> list[DataFile]:
-        """Return the data files that a branch names now, of all hours or of these. Raises WarehouseError over a delete file."""
+        """Return the data files that a branch names now, of all hours or of these. Of `main`, readers may get less (`deletes`).
+
+        Raises WarehouseError over a delete file of `loads`.
+        """
+        if branch == LOADS:
+            self.refuse_deletes(LOADS)
         with reaching_store(self.data_folder):
             return self.branch_files(branch).files(hours)
+
+    def deletes(self, branch: str, hours: Collection[int] | None = None) -> dict[int, list[DeleteFile]]:
+        """Return hour → the delete files that may take rows from readers of the branch."""
+        with reaching_store(self.data_folder):
+            return self.branch_files(branch).deletes(hours)
+
+    def refuse_deletes(self, branch: str) -> None:
+        """Raise WarehouseError over a delete file."""
+        for hour, found in self.deletes(branch).items():
+            raise WarehouseError(
+                f"table {self.topic!r}, branch {branch!r}: {found[0].path} is a delete file (merge-on-read) and takes rows of "
+                f"{hour_name(hour)}, which cannot be read here: rewrite the data files (in Spark: `CALL rewrite_data_files`)"
+            )
 
     def files_by_hour(self, branch: str, hours: Collection[int] | None = None) -> dict[int, list[DataFile]]:
         """Return hour since the epoch → the branch's files of it; all hours before 1970 are `BEFORE_1970`."""

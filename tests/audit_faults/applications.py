@@ -23,15 +23,22 @@ def log(count, at_ms={at_ms}):
 def say(*more):
     print(logger.instance, *more, flush=True)
     sys.stdin.readline()
-logger = EventLogger({topic!r}, ACCESS_LOG_SCHEMA, bootstrap={bootstrap!r}, registry_url={registry!r}, application="faults",
-    lateness_ms={lateness_ms!r}, linger_ms=60_000, start_timeout_ms=30_000, only_between_ms={between!r}, clock=clock)
+logger = EventLogger({topic!r}, ACCESS_LOG_SCHEMA, bootstrap={bootstrap!r}, registry_url={registry!r},
+    application={application!r}, lateness_ms={lateness_ms!r}, linger_ms=60_000, start_timeout_ms=30_000,
+    only_between_ms={between!r}, clock=clock)
 {work}
 """
 """`log(n)` logs n events in the window; `say(...)` prints the instance and more, and waits; `clock.set_ms`: how wrong it is."""
 
 
 def program(
-    topic: Topic, work: str, *, window: int = 0, between: tuple[int, int] | None = None, lateness_ms: int | None = None
+    topic: Topic,
+    work: str,
+    *,
+    window: int = 0,
+    between: tuple[int, int] | None = None,
+    lateness_ms: int | None = None,
+    application: str = "faults",
 ) -> list[str]:
     """Return the command of an application that opens a logger and then does `work`."""
     layout = topic.platform.layout
@@ -42,6 +49,7 @@ def program(
         at_ms=topic.windows[window],
         between=between,
         lateness_ms=lateness_ms,
+        application=application,
         work=work,
     )
     return [sys.executable, "-c", words]

@@ -20,6 +20,7 @@ WITH_WAREHOUSE = (
     "twice_on_loads",
     "stray_row",
     "row_rewritten_away",
+    "rewritten",
     "rotten_file",
     "qcase",
     "Qcase",
@@ -29,6 +30,9 @@ WITH_WAREHOUSE = (
 
 PARTS = ("zookeeper-live", "zookeeper-offline", "broker-live", "broker-offline", "registry", "audit", "mirror")
 SCAN_EVERY_S = 10
+RETIRED_AFTER_S = 60
+CATTLE = "cattle"
+"""The application whose dead runs a rule retires."""
 SETTINGS = f"""
 [service]
 discover_ms = 500
@@ -38,6 +42,10 @@ scan_every_ms = {SCAN_EVERY_S * 1000}
 default = 10000
 [topics.default]
 tiers = ["producer", "live", "mirror", "offline"]
+[[retire]]
+applications = "{CATTLE}"
+after_ms = {RETIRED_AFTER_S * 1000}
+reason = "hosts are cattle"
 """
 SETTINGS += "".join(f'[topics.{name}]\nadds = ["warehouse"]\n' for name in WITH_WAREHOUSE)
 

@@ -10,8 +10,9 @@ import pytest
 from headrace.local.drills import log_surgery
 from headrace.local.drills.batch_damage import damage
 from tests.support.platform import Platform
+from tests.support.processes import eventually
 
-from .attacks import RUNNING, Outcome, Stopped, Story, Truth, chosen, differs, play
+from .attacks import RUNNING, Attack, Outcome, Stopped, Story, Truth, chosen, complete, differs, play
 from .conftest import SCAN_EVERY_S
 from .topics import WITHIN_S, Topic, in_window, path_of
 
@@ -65,6 +66,33 @@ def tail_lost_after_the_mirror(topic: Topic) -> Story:
     return Truth(topic, {topic.windows[2]: differs("live", missing=missing)})
 
 
+def tail_carried_back(topic: Topic) -> Story:
+    """The same. Then docs/OPERATIONS.md, "A live log that lost its tail", word for word: nothing is missing any more."""
+    offsets = in_window(topic.make().log(EACH).await_mirrored().live(), topic.windows[2])
+    sequences = topic.sequences()
+    yield Stopped(MIRROR, LIVE)
+    log_surgery.cut_tail(topic.batch(LIVE, offsets[14]))
+    yield Stopped(MIRROR)
+    missing = [sequences[offset] for offset in offsets[14:]]
+    Truth(topic, {topic.windows[2]: differs("live", missing=missing)}).wait("a live log that lost its tail, before the way back")
+    platform, layout = topic.platform, topic.platform.layout
+    live, offline = layout.live_bootstrap, layout.offline_bootstrap
+    between = ("--from", offline, "--to", live, "--topics", topic.name)
+    platform.headrace("mirror", "verify", *between, exit_code=1)
+    platform.headrace("topic", "config", topic.name, "--bootstrap", live, "--set", "headrace.mirror=true")
+    words = ("--source", offline, "--destination", live, "--destination-zookeeper", layout.live_zookeeper)
+    back = platform.in_background("mirror", "run", *words, "--audit-bootstrap", live, "--topics", topic.name, "--no-schemas")
+    try:
+        eventually(lambda: topic.live() == topic.offline(), within_ms=60_000, what="the tail carried back")
+    finally:
+        back.stop()
+    platform.headrace("mirror", "verify", *between)
+    platform.headrace("topic", "config", topic.name, "--bootstrap", live, "--set", "headrace.mirror=false")
+    yield RUNNING
+    topic.log(5)
+    return Truth(topic, {start: complete(EACH + 5) for start in topic.windows})
+
+
 def batch_of_another_topic(topic: Topic) -> Story:
     """A batch moves into another topic, valid and under its producer's id: missing in its own, doubled in the other."""
     other = Topic(topic.platform, f"{topic.name}_here")
@@ -81,11 +109,12 @@ def batch_of_another_topic(topic: Topic) -> Story:
     return Truth(topic, {topic.windows[1]: differs("live", missing=[sequence])}, also=here)
 
 
-ATTACKS = {
+ATTACKS: dict[str, Attack] = {
     "lost_before_the_mirror": lost_before_the_mirror,
     "altered_before_the_mirror": altered_before_the_mirror,
     "rotten_on_a_running_disk": rotten_on_a_running_disk,
     "tail_lost_after_the_mirror": tail_lost_after_the_mirror,
+    "tail_carried_back": tail_carried_back,
     "batch_of_another_topic": batch_of_another_topic,
 }
 

@@ -7,9 +7,11 @@ from headrace.runtime.layout import AUDIT_TOPIC
 from tests.support.platform import Platform
 from tests.support.processes import eventually
 
-from .attacks import Truth, complete, unknown
+from .attacks import RUNNING, Stopped, Story, Truth, complete, play, unknown
 from .host_clock import HostClock
 from .topics import HOUR_MS, Topic
+
+EACH = 10
 
 
 def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platform: Platform) -> None:
@@ -39,6 +41,31 @@ def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platfo
     named = {topic.windows[0]: unknown(f"producer:{instance}")}
     Truth(topic, named, others=None).wait("audit topic: a record missing")
     platform.await_complete(other.name)
+
+
+def tail_cut(topic: Topic) -> Story:
+    """The audit topic loses its tail: what the audit has read, so that it stands ahead of the log, and what nobody has read."""
+    platform, folder = topic.platform, topic.platform.layout.home / "broker-live"
+    (end,) = platform.log_ends(platform.layout.live_bootstrap, AUDIT_TOPIC).values()
+    platform.await_complete(topic.make().log(EACH).name)
+    yield Stopped("audit")
+    unheard = Topic(platform, f"{topic.name}_unheard").make().log(EACH)
+    eventually(lambda: unheard.copied_as() == (set(), set(), set()), within_ms=60_000, what="copied by the mirror")
+    yield Stopped("audit", "broker-live")
+    cut = next(one for one in stored_batches(folder, AUDIT_TOPIC) if one.base_offset >= end)
+    log_surgery.cut_tail(cut)
+    yield RUNNING
+    after = Topic(platform, f"{topic.name}_after").make().log(EACH)
+    topic.log(EACH)
+    unheard.log(1)  # of a run that is heard: the topic has a producer again
+    lost = {start: {"verdict": "UNKNOWN", "unread_reports": EACH, "unaudited": 0} for start in unheard.windows}
+    told = Truth(after, dict.fromkeys(after.windows, complete(EACH)), also=Truth(unheard, lost))
+    return Truth(topic, dict.fromkeys(topic.windows, complete(2 * EACH)), also=told)
+
+
+def test_an_audit_ahead_of_its_topic_hears_what_comes_below_and_knows_what_it_never_heard(platform: Platform) -> None:
+    name = "tail_cut"
+    play(platform, {name: tail_cut})[name].await_told()
 
 
 def test_windows_are_decided_while_the_clock_of_the_audit_s_host_is_ahead_and_after_it_went_back(

@@ -8,8 +8,8 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka import Producer as ForeignProducer
+from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from headrace.local import control
@@ -18,6 +18,7 @@ from tests.support.platform import Platform
 from tests.support.processes import Process, eventually
 
 from .attacks import Truth
+from .readers import begin_at
 from .topics import HOUR_MS, Topic, W, in_window
 
 DAY_MS = 24 * HOUR_MS
@@ -181,20 +182,6 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
     """Its row is COMPLETE with what it took, and never COMPLETE once it has passed over a record behind its beginning."""
     topic = Topic(platform, "begun_inside", windows=1).make().log(20).await_mirrored()
     offsets, group = in_window(topic.live(), topic.windows[0]), "begun-inside"
-    admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
-
-    def begin_at(offset: int) -> None:
-        """Set the group back or forward; refused until its last member has left or its session is over."""
-
-        def is_set() -> bool:
-            word = ConsumerGroupTopicPartitions(group, [TopicPartition(topic.name, 0, offset)])
-            (future,) = admin.alter_consumer_group_offsets([word]).values()
-            try:
-                return all(one.error is None for one in future.result(30).topic_partitions)
-            except KafkaException:
-                return False
-
-        eventually(is_set, within_ms=60_000, every_ms=500, what=f"the group's offset set to {offset}")
 
     def written() -> int:
         files = [path for path in (tmp_path / "out").rglob("*") if path.is_file() and path.name.endswith(".ndjson")]
@@ -206,7 +193,7 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
     layout = platform.layout
     words = ["sink", "files", "--topic", topic.name, "--group", group, "--folder", str(tmp_path / "out"), "--roll-ms", "200"]
     words += ["--bootstrap", layout.live_bootstrap, "--registry", layout.registry_url]
-    begin_at(offsets[8])
+    begin_at(topic, group, offsets[8])
     first = sink()
     try:
         eventually(lambda: written() == 12, within_ms=60_000, every_ms=200, what="twelve records written")
@@ -216,7 +203,7 @@ def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_begin
         first.stop()
     topic.log(5).await_mirrored()
     shutil.rmtree(tmp_path / "out" / ".headrace")  # else the sink goes on where its own notes say, whatever the group's commit is
-    begin_at(in_window(topic.live(), topic.windows[0])[21])
+    begin_at(topic, group, in_window(topic.live(), topic.windows[0])[21])
     second = sink()
     try:
         eventually(lambda: written() == 16, within_ms=60_000, every_ms=200, what="four more written")

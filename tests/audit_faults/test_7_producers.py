@@ -11,8 +11,9 @@ from tests.support.platform import Platform
 from tests.support.processes import eventually
 
 from .applications import Application, killed, program
-from .attacks import Outcome, Truth, chosen, complete, play, unknown
-from .topics import Topic, W, in_window
+from .attacks import RUNNING, Attack, Outcome, Stopped, Story, Truth, chosen, complete, play, unknown
+from .conftest import CATTLE, RETIRED_AFTER_S
+from .topics import WITHIN_S, Topic, W, in_window
 
 
 def test_a_producer_that_restarts_under_its_name_adds_up(platform: Platform) -> None:
@@ -156,7 +157,17 @@ def pool(topic: Topic) -> Truth:
     return Truth(topic, {topic.windows[1]: complete(300)})
 
 
-ATTACKS = {
+def cattle(topic: Topic) -> Truth:
+    """A rule retires dead runs of this application: ACCEPTED in the windows that it held, by the rule's words."""
+    application = Application(of_others(topic), program(topic, "log(6)\nsay()", window=1, application=CATTLE))
+    application.kill()
+    told = held(topic, application)
+    told.wait("an application that a rule retires, before it does")
+    accepted = {topic.windows[0]: complete(5), topic.windows[1]: {"verdict": "ACCEPTED"}}
+    return replace(told, windows=accepted, within_s=WITHIN_S + RETIRED_AFTER_S)
+
+
+ATTACKS: dict[str, Attack] = {
     "killed_replay": killed_replay,
     "in_memory": in_memory,
     "late_events": late,
@@ -164,6 +175,7 @@ ATTACKS = {
     "frozen": frozen,
     "wrong_clock": wrong_clock,
     "pool": pool,
+    "cattle": cattle,
 }
 
 
@@ -178,3 +190,23 @@ def test_windows_that_dead_applications_held_are_unknown_and_the_others_complete
     freeze, behind a clock that had jumped.
     """
     played[name].await_told()
+
+
+def killed_in_outage(topic: Topic) -> Story:
+    """The audit topic is away when the application dies: nobody knows what it took meanwhile, of any window."""
+    application = Application(of_others(topic), program(topic, "log(4)\nlogger.flush()\nsay()", window=1))
+    Truth(topic, {topic.windows[1]: {"tiers": {"live": 4}}}, others=None).wait("an application that is heard, before an outage")
+    yield Stopped("broker-live")
+    application.kill()
+    yield RUNNING
+    assert len(in_window(topic.live(), topic.windows[1])) == 4
+    told = {start: unknown(application.name, tiers={"live": count}) for start, count in zip(topic.windows, (5, 4), strict=False)}
+    return Truth(topic, told, others=None)
+
+
+def test_an_application_killed_while_the_audit_topic_is_away_makes_all_windows_unknown_that_it_had_not_moved_past(
+    platform: Platform,
+) -> None:
+    """The last one: a run of the others that had died before the outage might be taken for one that died in it."""
+    name = "killed_in_outage"
+    play(platform, {name: killed_in_outage})[name].await_told()

@@ -23,7 +23,9 @@ VERDICTS = {
 def test_a_planted_fault_is_told_with_its_records_and_its_tier_and_nothing_of_it_stays(
     platform: Platform, name: str, verdict: str | None
 ) -> None:
-    said = json.loads(platform.headrace("audit", "drill", name, "--json", exit_code=None))
+    told = platform.headrace("audit", "drill", name, "--json", exit_code=None)
+    assert told, platform.said[-1]
+    said = json.loads(told)
     assert said["held"], said
     assert said.get("verdict") == verdict
     TOLD[f"drill {name}"] = said["told_after_s"]

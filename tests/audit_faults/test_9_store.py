@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient
 
 from headrace.local import control
 from headrace.local.drills import log_surgery
-from headrace.runtime.layout import AUDIT_CHECKPOINT_TOPIC
+from headrace.runtime.layout import AUDIT_CHECKPOINT_TOPIC, AUDIT_TOPIC
 from tests.support.audit_service import AuditService
 from tests.support.platform import Platform
 from tests.support.processes import eventually
@@ -53,17 +53,20 @@ def reports_lost(platform: Platform) -> int:
         return int(json.load(answer)["reports_lost"])
 
 
-def delete_checkpoints(platform: Platform) -> None:
+def delete_checkpoints(platform: Platform, *, and_reports_before: int) -> None:
     admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
-    for future in admin.delete_records([TopicPartition(AUDIT_CHECKPOINT_TOPIC, 0, OFFSET_END)]).values():
+    lost = [TopicPartition(AUDIT_CHECKPOINT_TOPIC, 0, OFFSET_END), TopicPartition(AUDIT_TOPIC, 0, and_reports_before)]
+    for future in admin.delete_records(lost).values():
         future.result(30)
 
 
-def lose_store(platform: Platform, *, and_checkpoints: bool = False) -> float:
-    """Stop the service, which writes a checkpoint, delete its store, and start it; return since when."""
+def lose_store(platform: Platform, *, and_reports_before: int | None = None) -> float:
+    """Stop the service, which writes a checkpoint, delete its store, and start it; return since when. With an offset of the audit
+    topic: all checkpoints and the reports before it are lost, too.
+    """
     control.stop(platform.layout, "audit")
-    if and_checkpoints:
-        delete_checkpoints(platform)
+    if and_reports_before is not None:
+        delete_checkpoints(platform, and_reports_before=and_reports_before)
     shutil.rmtree(platform.layout.home / "audit")
     control.start(platform.layout, "audit")
     return time.monotonic()
@@ -103,12 +106,16 @@ def test_1_a_deleted_store_is_rebuilt_with_the_same_word_on_every_window(platfor
 
 
 def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(platform: Platform, one_lost: Topic) -> None:
-    """The audit topic then begins after most reports. Only what is told in the rest of it, or by the logs, is said again."""
+    """The audit topic then begins after most reports. Only what is told in the rest of it, or by the logs, is said again.
+
+    Fault of this test: it waited for the service to delete them. A lost store's position keeps them for a week (decision 0050).
+    """
+    (rest,) = platform.log_ends(platform.layout.live_bootstrap, AUDIT_TOPIC).values()
     Topic(platform, "store_and_rest").make().log(10, batch=5).await_mirrored()
     platform.await_complete("store_and_rest")
     topics = sorted(platform.report_topics())
     before = told(platform, topics)
-    since = lose_store(platform, and_checkpoints=True)
+    since = lose_store(platform, and_reports_before=rest)
 
     def same_or_not_known() -> bool:
         after = told(platform, topics)
@@ -129,7 +136,7 @@ def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(p
     eventually(same_or_not_known, within_ms=WITHIN_S * 1000, every_ms=500, what="nothing COMPLETE that nobody told")
     TOLD["store and checkpoints: deleted"] = time.monotonic() - since
     of_one = told(platform, ["store_whole"])["store_whole"].values()
-    assert {window["verdict"] for window in of_one} == {"UNKNOWN"}, "its reports were deleted, for a checkpoint held them"
+    assert {window["verdict"] for window in of_one} == {"UNKNOWN"}, "its reports were lost"
     # Fault: the window that had lost a record was COMPLETE, its other records 'unaudited'.
     counts = {start: len(in_window(one_lost.live(), start)) for start in one_lost.windows}
     assert counts[one_lost.windows[1]] == 9

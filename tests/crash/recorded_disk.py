@@ -36,9 +36,13 @@ from tests.crash.disk_operations import (
 from tests.crash.fates import AllKept
 from tests.crash.possible_disk import File, PossibleDisk
 
+_FSYNC = os.fsync
+
 
 class RecordedDisk:
-    """Records while entered. `root` is an existing folder; its content counts as on disk."""
+    """Records while entered. `root` is an existing folder; its content counts as on disk. Several may be entered, one in
+    the other, and are left in the reverse order.
+    """
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -52,6 +56,7 @@ class RecordedDisk:
         self._folders: dict[int, str] = {}
         self._by_path: dict[str, int] = {}
         self._next_inode = 1
+        self._is_inner = False
         self._before = PossibleDisk()
         self._patch = pytest.MonkeyPatch()
         self._real_open = builtins.open
@@ -115,6 +120,10 @@ class RecordedDisk:
             return ""
         return whole[len(root) + 1 :] if whole.startswith(root + "/") else None
 
+    def _is_anothers(self, dir_fd: int | None) -> bool:
+        """Return whether this is a folder of a recorded disk that was entered before this one."""
+        return self._is_inner and dir_fd is not None and dir_fd not in self._folders
+
     def _below(self, path: Any, dir_fd: int | None) -> Any:
         return path if dir_fd is None else os.path.join(self.root, self._folders[dir_fd], path)
 
@@ -122,9 +131,15 @@ class RecordedDisk:
 
     def __enter__(self) -> "RecordedDisk":
         real = {name: getattr(os, name) for name in dir(os)}
+        self._is_inner = real["fsync"] is not _FSYNC
         patch = self._patch
 
         def opened(path: Any, flags: int, mode: int = 0o777, *, dir_fd: int | None = None) -> int:
+            if self._is_anothers(dir_fd):
+                other: int = real["open"](path, flags, mode, dir_fd=dir_fd)
+                self._inodes.pop(other, None)
+                self._folders.pop(other, None)
+                return other
             path = self._below(path, dir_fd)
             name = self._name(path)
             is_new = name is not None and not os.path.lexists(path)
@@ -178,7 +193,7 @@ class RecordedDisk:
                 self.operations.append(Truncate(self._by_path[name], size))
 
         def sync(fd: int) -> None:
-            # Not carried out: it would only take time.
+            # Not carried out: it would only take time. But it may be for another recorded disk, entered before.
             if fd in self._inodes and self.failing_syncs:
                 self.failing_syncs -= 1
                 self.operations.append(FailedSync(self._inodes[fd], self.failing_syncs_take_last))
@@ -187,8 +202,13 @@ class RecordedDisk:
                 self.operations.append(Sync(self._inodes[fd]))
             elif fd in self._folders:
                 self.operations.append(SyncFolder(self._folders[fd]))
+            elif self._is_inner:
+                real["fsync"](fd)
 
         def rename(path: Any, new_path: Any, *, src_dir_fd: int | None = None, dst_dir_fd: int | None = None) -> None:
+            if self._is_anothers(src_dir_fd):
+                real["rename"](path, new_path, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
+                return
             path, new_path = self._below(path, src_dir_fd), self._below(new_path, dst_dir_fd)
             real["rename"](path, new_path)
             name, new_name = self._name(path), self._name(new_path)

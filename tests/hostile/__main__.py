@@ -113,7 +113,7 @@ def campaign(folder: Path, seconds: float) -> list[Row]:
         try:
             create_topic(Cluster(broker.address), TOPIC, 2)
             workload.start()
-            honest = {"registry": (registry, "/subjects"), "audit": (audit, "/")}
+            honest = {"registry": (registry, "/subjects"), "audit": (audit, "/api/overview")}
             for name, service, attack in ATTACKS:
                 one, path = honest[service]
                 target = Target(one.port, broker.address)

@@ -90,7 +90,7 @@ def _is_over(client: socket.socket) -> bool:
 
 
 def topic_flood(target: Target, until: float) -> str:
-    """One client that makes topics, while the audit's pages are asked for and left."""
+    """One client that makes topics, while the audit's answers are asked for and left."""
     cluster, made, begun = Cluster(target.bootstrap), 0, time.monotonic()
     try:
         while time.monotonic() < until and made < TOPICS_AT_MOST:
@@ -98,7 +98,7 @@ def topic_flood(target: Target, until: float) -> str:
             made += 1
             if made % 20 == 0:
                 with socket.create_connection(("127.0.0.1", target.port), timeout=20) as left:
-                    left.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+                    left.sendall(b"GET /api/overview HTTP/1.1\r\nHost: localhost\r\n\r\n")
     finally:
         cluster.close()
     return f"{made} topics"
@@ -165,8 +165,8 @@ def numbers_without_end(target: Target, until: float) -> str:
     poison = '{"type":"record","name":"r","fields":[{"name":"a","type":"double","default":1e999}]}'
     paths = (
         f"/api/completeness?from_ms={'9' * 30}",
-        f"/?topic=clicks&before={1 << 64}",
-        f"/window?topic=clicks&start=-{1 << 70}",
+        f"/api/completeness?topic=clicks&newest=5&before={1 << 64}",
+        f"/api/window?topic=clicks&start=-{1 << 70}",
     )
     while time.monotonic() < until:
         for method, path, body in (

@@ -88,13 +88,13 @@ def flood(folder: Path, topics: int) -> int:
                 create_topic(cluster, f"flood-{number}", 1)
                 if number % 50 == 0:
                     asked = time.monotonic()
-                    refused += ask(target, "GET", "/")[0] != 200
+                    refused += ask(target, "GET", "/api/overview")[0] != 200
                     pages.append(time.monotonic() - asked)
             over = time.monotonic()
             eventually(lambda: copied(offline.address) >= topics, within_ms=900_000, every_ms=2_000, what="all topics copied")
             settled = time.monotonic()
             asked = time.monotonic()
-            refused += ask(target, "GET", "/")[0] != 200
+            refused += ask(target, "GET", "/api/overview")[0] != 200
             pages.append(time.monotonic() - asked)
             time.sleep(SETTLE_S)
             honest.ended.set()

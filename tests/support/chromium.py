@@ -75,6 +75,14 @@ class Chromium:
         """Make the page this large, in CSS pixels."""
         self._call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=phone)
 
+    def scheme(self, scheme: str) -> None:
+        """Prefer `light` or `dark` pages."""
+        self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+
+    def zone(self, name: str) -> None:
+        """Let the browser be in this zone of time."""
+        self._call("Emulation.setTimezoneOverride", timezoneId=name)
+
     def ignore_policies(self) -> None:
         """Load the pages that follow as if they had no content security policy: as an attacker's own page has none."""
         self._call("Page.setBypassCSP", enabled=True)

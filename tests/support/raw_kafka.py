@@ -1,6 +1,7 @@
 """A minimal Kafka client for tests of a server: one socket, and control over every byte."""
 
 import socket
+import ssl
 import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -18,9 +19,11 @@ class Closed(Exception):
 class RawClient:
     """A connection to a loopback port. Responses are read in the order of their arrival."""
 
-    def __init__(self, port: int, *, timeout_ms: int = 10_000) -> None:
+    def __init__(self, port: int, *, timeout_ms: int = 10_000, tls: ssl.SSLContext | None = None) -> None:
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_ms / 1000)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self.socket = tls.wrap_socket(self.socket, server_hostname="localhost")
         self._correlation_id = 0
 
     def __enter__(self) -> "RawClient":

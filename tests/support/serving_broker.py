@@ -238,8 +238,7 @@ class ServingBroker:
             producer_ids=ProducerIdAllocator(self.blocks, self._worker),
             disk=self._disk,
             cold_reads=self.cold_reads,
-            host="127.0.0.1",
-            port=0,
+            advertised={"PLAINTEXT": ("127.0.0.1", 0)},
             supported=SUPPORTED,
         )
         self.server = Server(self.loop, Router(self.context), self.settings)
@@ -250,7 +249,8 @@ class ServingBroker:
 
     def __enter__(self) -> "ServingBroker":
         self.server.listen()
-        self.context.port = self.server.port
+        ports = self.server.ports
+        self.context.advertised = {name: ("127.0.0.1", port) for name, port in ports.items()}
         self.maintenance.start(self.table)
         self._worker.start()
         self.cold_reads.start()
@@ -271,7 +271,7 @@ class ServingBroker:
 
     @property
     def port(self) -> int:
-        return self.context.port
+        return self.context.advertised[self.settings.listeners[0].name][1]
 
     def client(self) -> RawClient:
         return RawClient(self.port)

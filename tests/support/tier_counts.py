@@ -1,15 +1,18 @@
 """Counts by window that share nothing with the project: both clusters by librdkafka, the warehouse's files by duckdb."""
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from urllib.parse import quote
 
 import duckdb
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, TopicPartition
 from pyiceberg.catalog.sql import SqlCatalog
 
 from tests.support.access_logs import WINDOW_MS
 from tests.support.platform import Platform
+
+WITHIN_S = 120
 
 
 def in_cluster(bootstrap: str, topic: str, security: Mapping[str, str] | None = None) -> Counter[int]:
@@ -24,17 +27,20 @@ def in_cluster(bootstrap: str, topic: str, security: Mapping[str, str] | None = 
             **(security or {}),
         }
     )
-    partitions = list(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
-    consumer.assign([TopicPartition(topic, partition, 0) for partition in partitions])
+    unread = set(consumer.list_topics(topic, timeout=10).topics[topic].partitions)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in unread])
     counts: Counter[int] = Counter()
-    ended = 0
-    while ended < len(partitions):
+    deadline = time.monotonic() + WITHIN_S
+    while unread:
         message = consumer.poll(30)
         assert message is not None, f"{bootstrap} does not answer"
-        if message.error():
-            ended += 1
-            continue
-        counts[message.timestamp()[1] // WINDOW_MS * WINDOW_MS] += 1
+        error = message.error()
+        if error is None:
+            counts[message.timestamp()[1] // WINDOW_MS * WINDOW_MS] += 1
+        elif error.code() == KafkaError._PARTITION_EOF:
+            unread.discard(message.partition())
+        else:  # a broker that has just started, say: librdkafka tries again
+            assert time.monotonic() < deadline, f"{bootstrap}: partitions {unread} cannot be read: {error}"
     consumer.close()
     return counts
 

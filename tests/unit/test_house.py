@@ -71,8 +71,8 @@ def test_what_make_exports_reaches_no_test() -> None:
     assert not names & os.environ.keys()
 
 
-ONE_SUITE = {"power": "crash"}
-"""`tests/power` holds a block device to the promises of `tests/crash`."""
+ONE_SUITE = {"power": "crash", "simulate": "crash"}
+"""`tests/power` holds a block device to the promises of `tests/crash`; `tests/simulate` puts replicas on its recorded disks."""
 
 
 def test_no_suite_imports_from_another_one() -> None:

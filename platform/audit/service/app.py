@@ -59,6 +59,8 @@ class AuditProcess:
     """The path of a SQLite file, or `postgresql://user@host/database`."""
     status_file: Path | None
     settings: AuditSettings
+    console: str | None = None
+    """Where the console is, to which the addresses of pages lead."""
     access: HttpAccess = field(default_factory=HttpAccess)
     """Who may use the pages; needed where `host` is not the loopback."""
 
@@ -157,7 +159,7 @@ def _site(
             raise AuditError(f"there is no {tier} cluster to count again")
         ledger.logs.recount(tier, topic, reader.log_starts(topic))
 
-    return Site(not_ready=not_ready, faults=faults, recount=recount, live=process.live, offline=process.offline)
+    return Site(not_ready=not_ready, faults=faults, recount=recount, console=process.console)
 
 
 def why_store_has_no_room(store: str) -> str | None:

@@ -86,9 +86,8 @@ class Broker:
     producer_ids: ProducerIdAllocator
     disk: Worker
     """Runs jobs that wait for the disk, except flushes."""
-    host: str
-    port: int
-    """The advertised address; the port is known once the socket listens."""
+    advertised: Mapping[str, tuple[str, int]]
+    """Host and port for clients by the listener's name; known once the sockets listen."""
     supported: Mapping[int, tuple[int, int]]
     """By API key the lowest and highest version that ApiVersions answers, from `api_table`."""
     metadata_answers: MetadataAnswers = field(default_factory=MetadataAnswers)
@@ -132,11 +131,11 @@ class Broker:
             return ErrorCode.NOT_LEADER_OR_FOLLOWER
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
-    @property
-    def brokers(self) -> dict[int, tuple[str, int]]:
-        """Return host and port of every broker by id. This one is always among them."""
-        known = {broker.broker_id: (broker.host, broker.port) for broker in self.topics.catalog.brokers.values()}
-        return known | {self.settings.broker_id: (self.host, self.port)}
+    def brokers(self, listener: str) -> dict[int, tuple[str, int]]:
+        """Return host and port, by id, of every broker that has a listener of this name. This one is always among them."""
+        others = self.topics.catalog.brokers.values()
+        known = {one.broker_id: one.endpoints[listener] for one in others if listener in one.endpoints}
+        return known | {self.settings.broker_id: self.advertised[listener]}
 
     @property
     def broker_ids(self) -> set[int]:

@@ -34,7 +34,7 @@ def handle(broker: Broker, request: Request) -> bytes:
             "controller_id": broker.settings.broker_id,
             "brokers": [
                 {"broker_id": broker_id, "host": host, "port": port, "rack": None}
-                for broker_id, (host, port) in sorted(broker.brokers.items())
+                for broker_id, (host, port) in sorted(broker.brokers(request.peer.listener).items())
             ],
         }
     message |= {

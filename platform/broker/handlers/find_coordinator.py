@@ -20,25 +20,28 @@ GROUP, TRANSACTION = 0, 1
 
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the broker for each group, an error for anything else."""
-    version = request.version
+    version, listener = request.version, request.peer.listener
     decoded = yield from control.decode_in_steps(KEY, version, request.body)
     kind = getattr(decoded, "key_type", GROUP)
     if version >= 4:
         too_many = _nobody(ErrorCode.INVALID_REQUEST, f"one request names at most {MOST_NAMED} keys")
         answers = (
-            {"key": key, **(_coordinator(broker, kind, str(key)) if number < MOST_NAMED else too_many)}
+            {"key": key, **(_coordinator(broker, kind, str(key), listener) if number < MOST_NAMED else too_many)}
             for number, key in enumerate(required(decoded.coordinator_keys))
         )
         message: dict[str, Any] = {"throttle_time_ms": 0, "coordinators": answers}
     else:
-        message = {"throttle_time_ms": 0, **_coordinator(broker, kind, str(decoded.key))}
+        message = {"throttle_time_ms": 0, **_coordinator(broker, kind, str(decoded.key), listener)}
     return (yield from control.encode_in_steps(KEY, version, message))
 
 
-def _coordinator(broker: Broker, kind: int, key: str) -> dict[str, Any]:
+def _coordinator(broker: Broker, kind: int, key: str, listener: str) -> dict[str, Any]:
     if kind == GROUP:
         broker_id = broker.groups.coordinator_id(key)
-        host, port = broker.brokers[broker_id]
+        address = broker.brokers(listener).get(broker_id)
+        if address is None:
+            return _nobody(ErrorCode.LISTENER_NOT_FOUND, f"broker {broker_id}, the coordinator, has no listener {listener}")
+        host, port = address
         return {"node_id": broker_id, "host": host, "port": port, "error_code": ErrorCode.NONE, "error_message": None}
     if kind == TRANSACTION:
         error, why = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS

@@ -37,7 +37,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         member_id=member_id,
         instance_id=getattr(decoded, "group_instance_id", None),
         client_id=client_id,
-        client_host=request.peer.rpartition(":")[0],
+        client_host=request.peer.host,
         session_timeout_ms=session_timeout_ms,
         rebalance_timeout_ms=max(session_timeout_ms, rebalance_timeout_ms),
         protocol_type=str(decoded.protocol_type),

@@ -39,7 +39,7 @@ has created them.
 
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return brokers and topics. A DeferredResponse while topics are created by first use."""
-    version = request.version
+    version, listener = request.version, request.peer.listener
     wanted, may_create = yield from read_request(version, bytes(request.body))
     if wanted is not None and may_create and broker.settings.auto_create_topics:
         known = broker.topics.catalog.topics
@@ -49,8 +49,8 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
                 missing.append(name)
             yield
         if missing:
-            return _create_then_answer(broker, version, wanted, missing[:MOST_MADE])
-    return (yield from _answer(broker, version, wanted))
+            return _create_then_answer(broker, version, listener, wanted, missing[:MOST_MADE])
+    return (yield from _answer(broker, version, listener, wanted))
 
 
 def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[Wanted] | None, bool]]:
@@ -89,7 +89,9 @@ def read_request(version: int, body: bytes) -> Generator[None, None, tuple[list[
     return (None if is_all else names), may_create
 
 
-def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], missing: Sequence[str]) -> DeferredResponse:
+def _create_then_answer(
+    broker: Broker, version: int, listener: str, wanted: Sequence[Wanted], missing: Sequence[str]
+) -> DeferredResponse:
     waiting = set(missing)
 
     is_answering = False
@@ -98,7 +100,7 @@ def _create_then_answer(broker: Broker, version: int, wanted: Sequence[Wanted], 
         nonlocal is_answering
         if not is_answering:
             is_answering = True
-            broker.generators.complete(deferred, _answer(broker, version, wanted, being_made=frozenset(missing)))
+            broker.generators.complete(deferred, _answer(broker, version, listener, wanted, being_made=frozenset(missing)))
 
     deferred = DeferredResponse(deadline_ms=broker.loop.now_ms + broker.settings.topic_creation_wait_ms, at_deadline=answer)
 
@@ -121,16 +123,16 @@ def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:
 
 
 def _answer(
-    broker: Broker, version: int, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
+    broker: Broker, version: int, listener: str, wanted: Sequence[Wanted] | None, being_made: frozenset[str] = frozenset()
 ) -> Generator[None, None, bytes]:
     """Return the response: the remembered one when the same request came before and nothing has changed. Otherwise it is made of
     its topics; those that have not changed are remembered too.
     """
     catalog, answers = broker.topics.catalog, broker.metadata_answers
-    key = (version, None if wanted is None else tuple(wanted), being_made)
+    key = (version, listener, None if wanted is None else tuple(wanted), being_made)
     answer = answers.get(key, catalog)
     if answer is None:
-        brokers = broker.brokers
+        brokers = broker.brokers(listener)
         names = sorted(catalog.topics) if wanted is None else list(dict.fromkeys(wanted))
         by_id = yield from _by_id(catalog, names)
         pieces = answers.pieces(version, frozenset(brokers))

@@ -26,6 +26,7 @@ from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..log import AppendFailed, LogUnusable
 from ..log.segment.batch_run import MOST_PIECES, BatchRun
 from ..metrics import ApiMetrics, clock_ns
+from ..network.peer import Peer
 from ..network.request_header import FIXED_HEADER
 from ..partitions.partition import PartitionTable
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
@@ -51,7 +52,7 @@ class General(Protocol):
     """Answers one frame (the router)."""
 
     def answer(
-        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
+        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: Peer
     ) -> Answer: ...
 
 
@@ -116,7 +117,7 @@ class ProduceRuns:
         """By topic and version."""
         self._response_count, self._sweep_at = 0, RESPONSES_SPARED
 
-    def take(self, template: RequestTemplate | None, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
+    def take(self, template: RequestTemplate | None, buffer: memoryview, start: int, end: int, peer: Peer) -> RunOutcome:
         """Append the run of requests that begins at `buffer[start]`, as far as it goes before `end`, and answer it.
 
         `template` is the one that the connection's last run returned. An empty run has changed nothing. After a failed write it
@@ -131,7 +132,7 @@ class ProduceRuns:
             return template, start, ()
         return self._take(found, buffer, start, end, peer)
 
-    def _take(self, template: RequestTemplate, buffer: memoryview, start: int, end: int, peer: str) -> RunOutcome:
+    def _take(self, template: RequestTemplate, buffer: memoryview, start: int, end: int, peer: Peer) -> RunOutcome:
         """Hot: once a run, its loop once a request. One long function, because a call costs a tenth of a request."""
         begun_ns = clock_ns()
         now_ms = self._now_ms()
@@ -267,7 +268,7 @@ class ProduceRuns:
         correlation_ids: Sequence[int],
         spans: Sequence[_Span],
         failed: set[int],
-        peer: str,
+        peer: Peer,
     ) -> list[Answer]:
         """Answer each request of a run by itself; the general path answers those whose part's write has failed."""
         answers: list[Answer] = []

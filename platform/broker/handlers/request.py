@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ..network.peer import Peer
 from ..network.request_header import client_id
 
 
@@ -17,11 +18,10 @@ class Request:
 
     __slots__ = ("_client_id_length", "_frame", "body", "peer", "version")
 
-    def __init__(self, version: int, body: memoryview, peer: str, frame: memoryview, client_id_length: int) -> None:
+    def __init__(self, version: int, body: memoryview, peer: Peer, frame: memoryview, client_id_length: int) -> None:
         self.version: Final = version
         self.body: Final = body
         self.peer: Final = peer
-        """Host and port, for the log."""
         self._frame: Final = frame
         self._client_id_length: Final = client_id_length
 

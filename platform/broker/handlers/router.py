@@ -15,6 +15,7 @@ from ...wire.messages.headers import FIRST_FLEXIBLE, NEVER
 from ..event_loop.deferred_response import Chunk, Chunks, DeferredResponse
 from ..event_loop.response_generators import ResponseGenerator
 from ..metrics import UNKNOWN_API, ApiMetrics, clock_ns
+from ..network.peer import Peer
 from ..network.request_header import body_start
 from . import api_versions, produce
 from .api_table import TABLE
@@ -49,7 +50,7 @@ class Router:
         return self._request_max_bytes if api_key == produce.KEY else min(CONTROL_FRAME_BYTES, self._request_max_bytes)
 
     def answer(
-        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
+        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: Peer
     ) -> bytes | Chunks | DeferredResponse | None:
         begun_ns = clock_ns()
         api = TABLE.get(api_key)
@@ -86,7 +87,7 @@ class Router:
         return _framed(correlation_id, flexible, answer)
 
     def _refused(
-        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
+        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: Peer
     ) -> bytes:
         body, flexible = self._unserved.answer(frame, api_key, version, client_id_length, peer)
         counted = self._broker.metrics.api(api_key if api_key in TABLE else UNKNOWN_API)

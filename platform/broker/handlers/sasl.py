@@ -1,6 +1,6 @@
-"""SaslHandshake, key 17, versions 0-1, and SaslAuthenticate, key 36, versions 0-2: there is no SASL on this listener.
+"""SaslHandshake, key 17, versions 0-1, and SaslAuthenticate, key 36, versions 0-2: no listener has SASL.
 
-Both are answered ILLEGAL_SASL_STATE, as Apache Kafka does on a PLAINTEXT listener. Trap: after a closed connection a client that
+Both are answered ILLEGAL_SASL_STATE, as by Apache Kafka on a listener without SASL. Trap: after a closed connection a client that
 is set up for SASL would try again for ever and say nothing."""
 
 from ...wire.errors import ErrorCode
@@ -10,7 +10,7 @@ from .request import Request
 
 HANDSHAKE_KEY, AUTHENTICATE_KEY = 17, 36
 
-WHY = "this listener takes no SASL: set security.protocol=PLAINTEXT in the client"
+WHY = "this listener takes no SASL: set security.protocol=PLAINTEXT in the client, or SSL where the listener has TLS"
 
 
 def handshake(broker: Broker, request: Request) -> bytes:

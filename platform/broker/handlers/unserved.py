@@ -9,6 +9,7 @@ from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode
 from ...wire.messages.refusals import refusal
 from ..errors import FrameRefused
+from ..network.peer import Peer
 from ..network.request_header import FIXED_HEADER_SIZE, body_start
 
 LONGEST_CLIENT_ID = 100
@@ -22,7 +23,7 @@ class Unserved:
         self._served = served
         self._log = log
 
-    def answer(self, frame: memoryview, api_key: int, version: int, client_id_length: int, peer: str) -> tuple[bytes, bool]:
+    def answer(self, frame: memoryview, api_key: int, version: int, client_id_length: int, peer: Peer) -> tuple[bytes, bool]:
         """Return the body of a response with UNSUPPORTED_VERSION, and whether its header is flexible.
 
         Raises: FrameRefused when the protocol has no such response; MalformedFrame.
@@ -33,7 +34,7 @@ class Unserved:
         answer = refusal(api_key, version, ErrorCode.UNSUPPORTED_VERSION, why)
         if answer is None:
             raise FrameRefused(f"{why}; asked by client {client_id[:LONGEST_CLIENT_ID]!r}", "not_served")
-        self._log.warning("request_not_served", peer=peer, client_id=client_id[:LONGEST_CLIENT_ID], why=why)
+        self._log.warning("request_not_served", peer=peer.address, client_id=client_id[:LONGEST_CLIENT_ID], why=why)
         return answer
 
     def _why(self, api_key: int, version: int) -> str:

@@ -8,6 +8,7 @@ from .jobs.expire_job import ExpireJob
 from .jobs.flush_job import FlushJob
 from .jobs.segment_scrub import ScrubJob
 from .jobs.start_job import StartJob
+from .leader_epochs import LeaderEpoch, LeaderEpochs
 from .log_config import LogConfig
 from .log_format import LOG_FORMAT
 from .log_start import erase_now
@@ -35,6 +36,8 @@ __all__ = [
     "FlushJob",
     "FolderFault",
     "Fresh",
+    "LeaderEpoch",
+    "LeaderEpochs",
     "LogConfig",
     "LogError",
     "LogUnusable",

@@ -17,6 +17,7 @@ from typing import TypeVar
 
 from ...wire.batch.record_batch import BatchHeader, place, read_header
 from . import folder as folders
+from . import leader_epochs, log_cut
 from .conditional_append import AlreadyThere, Appended, Refused
 from .errors import BatchRefused, LogUnusable
 from .first_append import NoteJob
@@ -25,6 +26,7 @@ from .jobs.expire_job import ExpireJob
 from .jobs.flush_job import FlushJob
 from .jobs.segment_scrub import ScrubJob
 from .jobs.start_job import StartJob
+from .leader_epochs import LeaderEpochs
 from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
@@ -48,10 +50,17 @@ T = TypeVar("T")
 class PartitionLog:
     """Made by `open`."""
 
-    __slots__ = ("_end", "_mirrored", "_name", "_scrub", "_segments", "_start", "producers", "recovery")
+    __slots__ = ("_end", "_epochs", "_mirrored", "_name", "_scrub", "_segments", "_start", "producers", "recovery")
 
     def __init__(
-        self, name: LogName, *, segments: Segments, end: LogEnd, producers: ProducerStates, recovery: RecoveryReport
+        self,
+        name: LogName,
+        *,
+        segments: Segments,
+        end: LogEnd,
+        producers: ProducerStates,
+        recovery: RecoveryReport,
+        epochs: LeaderEpochs = (),
     ) -> None:
         self.producers = producers
         """Ask `producers.classify(header)` before `append`. The log records appended batches."""
@@ -59,6 +68,7 @@ class PartitionLog:
         self._name = name
         self._segments = segments
         self._end = end
+        self._epochs = epochs
         self._start = LogStart(name, segments, end)
         self._mirrored = MirroredAppend(name, segments, end)
         self._scrub = LogScrub(name, segments)
@@ -93,10 +103,14 @@ class PartitionLog:
             segments = Segments(folder, row, start_offset)
             while segments.count_before(segments.start_offset) > 0 and len(segments) > 1:
                 erase_now(segments.drop_first())  # A crash came between the note and the deletion.
+            # What a crash took away had its epoch in the list already.
+            epochs = leader_epochs.before(leader_epochs.read(folder), segments.active.end_offset)
         except OSError as error:
             raise name.fault(error) from error
+        except ValueError as error:
+            raise name.unusable(folder, str(error)) from error
         end = LogEnd(name, segments, producers, config, are_names_on_disk=are_names_on_disk)
-        return cls(name, segments=segments, end=end, producers=producers, recovery=found.report)
+        return cls(name, segments=segments, end=end, producers=producers, recovery=found.report, epochs=epochs)
 
     # -- what there is -----------------------------------------------------------------------------
 
@@ -236,6 +250,61 @@ class PartitionLog:
         except OSError as error:
             raise self._name.fault(error) from error
         return header if header is not None and header.base_offset == base_offset else None
+
+    # -- replication -------------------------------------------------------------------------------
+
+    @property
+    def leader_epochs(self) -> LeaderEpochs:
+        """Return at which offset each leader epoch began, ascending; () for a log that was never replicated."""
+        return self._epochs
+
+    def begin_epoch(self, leader_epoch: int, start_offset: int) -> None:
+        """Add a leader epoch, whose first batch will be at `start_offset` or later. On disk on return. Raises `FolderFault`."""
+        epochs = leader_epochs.with_epoch(self._epochs, leader_epoch, start_offset)
+        try:
+            leader_epochs.write(self.folder, epochs)
+        except OSError as error:
+            raise self._name.fault(error) from error
+        self._epochs = epochs
+
+    def jump_to(self, offset: int, now_ms: int) -> None:
+        """Let the log go on at `offset`, behind its end: an empty log begins there, any other one gets a gap in front of it.
+
+        On disk with the next flush. Raises `OffsetOutOfRange` before the log end, `AppendFailed`, `LogUnusable`.
+        """
+        if self._end.failure is not None:
+            raise self._end.failure
+        if offset < self.log_end_offset:
+            raise self._name.out_of_range(offset, self.log_start_offset, self.log_end_offset)
+        if offset > self.log_end_offset:
+            self._end.move_to(offset, 0, now_ms)
+
+    def cut_end(self, to_offset: int, *, aside: Path, now_ms: int) -> "PartitionLog":
+        """Close this log, make it end at `to_offset`, durably, and return it opened again. `log_cut` says how.
+
+        Everything from `to_offset` on goes to the folder `aside`. No job of this log may be under way; one that is reported later
+        changes nothing. Raises `OffsetOutOfRange` where no batch ends, `FolderFault`, `LogUnusable`.
+        """
+        if not self._is_end_of_batch(to_offset):
+            raise self._name.out_of_range(to_offset, self.log_start_offset, self.log_end_offset)
+        config = self.config
+        self.close()
+        try:
+            log_cut.cut(self.folder, to_offset, aside=aside)
+        except OSError as error:
+            raise self._name.fault(error) from error
+        return PartitionLog.open(self.folder, topic=self.topic, partition=self.partition, config=config, now_ms=now_ms)
+
+    def _is_end_of_batch(self, offset: int) -> bool:
+        if not self.log_start_offset <= offset <= self.log_end_offset:
+            return False
+        if offset in (self.log_end_offset, self._segments.holding(offset).base_offset):
+            return True
+        try:
+            segment = self._segments.holding(offset)
+            return segment.end_offset == offset or segment.header_at(offset) is not None
+        except OSError as error:
+            raise self._name.fault(error) from error
 
     # -- deleting ----------------------------------------------------------------------------------
 

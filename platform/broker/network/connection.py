@@ -5,9 +5,10 @@ pending (a parked fetch, a ZooKeeper call), it takes no further request. One exc
 disk it takes further Produce requests, so that one flush serves many. Pending responses are bounded in number; together with
 those that the peer leaves unread they are bounded in bytes. Hot: everything here runs once a read or once a request."""
 
-import socket
+import os
+from collections.abc import Sequence
 from select import EPOLLERR, EPOLLHUP, EPOLLIN, EPOLLOUT, EPOLLRDHUP
-from typing import Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import WireError
@@ -15,12 +16,23 @@ from ..errors import FrameRefused
 from ..event_loop.loop import Loop
 from .frame_runner import LONGEST_CARRIED, Dispatch, FrameRunner, Template
 from .input_gathering import InputGathering
+from .peer import Peer
 from .receive_buffer import ReceiveBuffer
 from .request_header import frame_bytes
 from .response_queue import ResponseQueue
-from .send_queue import FileEnded, SendQueue
+from .send_queue import FileEnded, Sendfile, SendQueue, Sends
 
 _READING = EPOLLIN | EPOLLRDHUP
+
+
+class Stream(Sends, Protocol):
+    """A connected socket that does not block, or what looks like one (TLS)."""
+
+    def recv_into(self, buffer: memoryview, /) -> int: ...
+
+    def recvmsg_into(self, buffers: Sequence[memoryview], /) -> tuple[int, *tuple[Any, ...]]: ...
+
+    def close(self) -> None: ...
 
 
 class Shared(Protocol[Template]):
@@ -66,11 +78,11 @@ class Connection(Generic[Template]):
         "unfinished_since_ms",
     )
 
-    def __init__(self, connected: socket.socket, peer: str, shared: Shared[Template]) -> None:
+    def __init__(self, connected: Stream, peer: Peer, shared: Shared[Template], *, sendfile: Sendfile = os.sendfile) -> None:
         self._socket = connected
         self._shared = shared
         self._receive_buffer = shared.new_receive_buffer()
-        self._send_queue = SendQueue()
+        self._send_queue = SendQueue(sendfile)
         self._pending = ResponseQueue(shared.loop, self._send_queue, self._deliver)
         self._is_ended = False
         """Whether the last byte has been read."""
@@ -133,7 +145,7 @@ class Connection(Generic[Template]):
 
     def refuse(self, event: str, why: str, **reason: str) -> None:
         """Close, and log why. `reason` is the name it is counted under, where that is not the event's."""
-        self._shared.rejections.warning(event, peer=self.peer, why=why, **reason)
+        self._shared.rejections.warning(event, peer=self.peer.address, why=why, **reason)
         self.close()
 
     def _on_event(self, mask: int) -> None:

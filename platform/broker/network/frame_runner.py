@@ -10,11 +10,14 @@ from ..errors import FrameRefused
 from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..metrics import clock_ns
 from .input_gathering import InputGathering
+from .peer import Peer
 from .request_header import FIXED_HEADER, FIXED_HEADER_SIZE, SMALLEST_FRAME
 from .response_queue import ResponseQueue
 from .send_queue import SendQueue
 
 PRODUCE = 0
+TLS_HELLO = 0x1603
+"""How a TLS client's first message begins; as a frame size it is above 300 MB."""
 LONGEST_CARRIED = 64 * 1024
 """When a frame was cut and is longer than this, its rest is received behind its kept beginning. The beginning of a shorter frame
 is copied back to the scratch buffer (1 us for 10 KB)."""
@@ -37,7 +40,7 @@ class Dispatch(Protocol[Template]):
         ...
 
     def take_run(
-        self, template: Template | None, buffer: memoryview, start: int, end: int, peer: str
+        self, template: Template | None, buffer: memoryview, start: int, end: int, peer: Peer
     ) -> tuple[Template | None, int, Sequence[Answer]]:
         """Answer the Produce requests in `buffer[start:end]` that can be handled together, perhaps none.
 
@@ -47,7 +50,7 @@ class Dispatch(Protocol[Template]):
         ...
 
     def answer(
-        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
+        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: Peer
     ) -> Answer:
         """Return the whole response frame, None where none is sent. `frame` includes its size field and is valid during the call.
 
@@ -80,7 +83,7 @@ class FrameRunner(Generic[Template]):
         send_queue: SendQueue,
         gathering: InputGathering,
         *,
-        peer: str,
+        peer: Peer,
         output_max_bytes: int,
         give_way: Callable[[], None],
     ) -> None:
@@ -161,4 +164,10 @@ class FrameRunner(Generic[Template]):
             raise FrameRefused(f"a frame of {size} bytes: the smallest request has {SMALLEST_FRAME}", "size")
         largest = self._dispatch.largest(0 if api_key is None else api_key)
         if size > largest:
+            if size >> 16 == TLS_HELLO:
+                raise FrameRefused(
+                    "the client speaks TLS to a listener without it: connect to a listener with TLS, or set "
+                    "security.protocol=PLAINTEXT in the client",
+                    "tls",
+                )
             raise FrameRefused(f"a frame of {size} bytes where {largest} are taken (setting socket.request.max.bytes)", "size")

@@ -6,12 +6,26 @@ it. The owner bounds the queue by `waiting_bytes`."""
 import os
 import socket
 from collections import deque
+from collections.abc import Callable
+from typing import Protocol
 
 from ..event_loop.deferred_response import Chunk, Chunks
 
 SENDFILE_TURN_BYTES = 2 * 1024 * 1024
 """One connection sends at most so much before other connections get their turn."""
 JOIN_BYTES = 64 * 1024
+
+
+Sendfile = Callable[[int, int, int, int], int]
+"""As `os.sendfile`: socket, file, position, count → how much was sent; 0 at the file's end."""
+
+
+class Sends(Protocol):
+    """A socket that does not block, or what looks like one (TLS)."""
+
+    def fileno(self) -> int: ...
+
+    def send(self, data: bytes | memoryview, flags: int = ..., /) -> int: ...
 
 
 class FileEnded(Exception):
@@ -21,9 +35,10 @@ class FileEnded(Exception):
 class SendQueue:
     """The chunks that are still to be sent."""
 
-    __slots__ = ("_chunks", "_head_sent", "held_bytes", "waiting_bytes")
+    __slots__ = ("_chunks", "_head_sent", "_sendfile", "held_bytes", "waiting_bytes")
 
-    def __init__(self) -> None:
+    def __init__(self, sendfile: Sendfile = os.sendfile) -> None:
+        self._sendfile = sendfile
         self._chunks: deque[Chunk] = deque()
         self._head_sent = 0
         self.waiting_bytes = 0
@@ -46,7 +61,7 @@ class SendQueue:
         self.waiting_bytes += len(data)
         self.held_bytes += len(data)
 
-    def send(self, to: socket.socket) -> bool:
+    def send(self, to: Sends) -> bool:
         """Send what the socket takes, about `SENDFILE_TURN_BYTES` at most. Return whether everything is sent. Hot: once a turn.
 
         After a short send the socket is full, and this returns. Raises: OSError when the peer is gone; FileEnded.
@@ -64,7 +79,7 @@ class SendQueue:
                 at = self._head_sent
                 rest = len(head) - at
                 wanted = rest if rest < left else left
-                sent = os.sendfile(to.fileno(), head.fd, head.position + at, wanted)
+                sent = self._sendfile(to.fileno(), head.fd, head.position + at, wanted)
                 if sent == 0:
                     raise FileEnded(f"file slice at {head.position} of {len(head)} bytes ended after {at}")
                 self.waiting_bytes -= sent
@@ -84,7 +99,7 @@ class SendQueue:
         self._chunks.clear()
         self.waiting_bytes = self.held_bytes = 0
 
-    def _send_bytes(self, to: socket.socket) -> int:
+    def _send_bytes(self, to: Sends) -> int:
         """Send the bytes before the first file region, or some of them. Return how many, or -1 when the socket is full."""
         chunks = self._chunks
         count = len(chunks)

@@ -1,4 +1,4 @@
-"""The listening socket and the connections that it has accepted, within their limits.
+"""The listening sockets and the connections that they have accepted, within their limits.
 
 The server refuses connections beyond the limit. It closes a connection that is idle too long, and one whose request takes too
 long to arrive. When unfinished requests together hold too much memory, it closes the connection with the oldest; when unread
@@ -7,7 +7,8 @@ responses do, the one with the most. Lives on the loop thread. Knows no API."""
 import errno
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from select import EPOLLIN
 from typing import Generic
 
@@ -16,9 +17,15 @@ from ...runtime.monitoring.listening import AddressInUse
 from ...runtime.rate_limited_log import RateLimitedLog
 from ..event_loop.loop import Loop
 from ..settings.broker_settings import BrokerSettings
+from ..settings.listeners import Listener
 from .connection import Connection
 from .frame_runner import Dispatch, Template
+from .handshakes import Handshakes
+from .peer import Peer
 from .receive_buffer import SCRATCH_BYTES, BufferPool, ReceiveBuffer
+from .tls_connection import TlsConnection
+from .tls_context import ServerTls
+from .tls_stream import TlsStream
 
 log = get_logger(__name__)
 
@@ -32,9 +39,10 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class Server(Generic[Template]):
-    """Serves `dispatch` on one address."""
+    """Serves `dispatch` on all listeners."""
 
     def __init__(self, loop: Loop, dispatch: Dispatch[Template], settings: BrokerSettings) -> None:
+        """Raises: TlsRefused."""
         self.loop = loop
         self.dispatch = dispatch
         self.output_max_bytes = settings.output_max_bytes
@@ -50,16 +58,26 @@ class Server(Generic[Template]):
         """Connections accepted so far; for metrics."""
         self._most_connections = 0
         self._most_held_bytes = 0
-        self._listener: socket.socket | None = None
+        self._listening: dict[str, socket.socket] = {}
+        """By the listener's name."""
+        self._handshakes = (
+            None
+            if settings.tls is None
+            else Handshakes(
+                ServerTls(settings.tls),
+                memoryview(bytearray(SCRATCH_BYTES)),
+                within_ms=settings.request_read_timeout_ms,
+            )
+        )
+        self._handshake_count = 0
+        """Handshakes under way."""
         self._reserve_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         """Closed for a moment when no descriptor is left, to accept a connection and close it. Else the loop would spin."""
 
     @property
-    def port(self) -> int:
-        """The port listened on; known after `listen`."""
-        assert self._listener is not None, "not listening"
-        port: int = self._listener.getsockname()[1]
-        return port
+    def ports(self) -> Mapping[str, int]:
+        """The port of each listener by its name; known after `listen`."""
+        return {name: one.getsockname()[1] for name, one in self._listening.items()}
 
     @property
     def connection_count(self) -> int:
@@ -88,27 +106,19 @@ class Server(Generic[Template]):
 
     def listen(self) -> None:
         """Begin to accept connections. Raises: AddressInUse."""
-        host, port = self._settings.host, self._settings.port
-        try:
-            family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-            listener = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind((host, port))
-            listener.listen(1024)
-        except OSError as error:
-            raise AddressInUse.from_os_error(
-                "cannot listen", (host, port), error, host_setting="--host", port_setting="--port"
-            ) from error
-        self._listener = listener
-        self.loop.register(listener.fileno(), EPOLLIN, self._accept)
+        for listener in self._settings.listeners:
+            bound = self._listening[listener.name] = _bound(listener)
+            self.loop.register(bound.fileno(), EPOLLIN, partial(self._accept, bound, listener))
+        if self._handshakes is not None:
+            self._handshakes.start()
         self.loop.call_at(self.loop.now_ms + SWEEP_EVERY_MS, self._sweep)
 
     def stop_listening(self) -> None:
         """Accept no more connections. Open ones stay."""
-        if self._listener is not None:
-            self.loop.unregister(self._listener.fileno())
-            self._listener.close()
-            self._listener = None
+        while self._listening:
+            _, bound = self._listening.popitem()
+            self.loop.unregister(bound.fileno())
+            bound.close()
 
     def finish(self, done: Callable[[], None], within_ms: int = FINISH_MS) -> None:
         """Accept and read no more. Call `done` when all pending responses are sent, or after `within_ms`."""
@@ -127,6 +137,8 @@ class Server(Generic[Template]):
     def close(self) -> None:
         """Close everything. Call it on the loop thread, or after the loop has ended."""
         self.stop_listening()
+        if self._handshakes is not None:
+            self._handshakes.stop()
         for connection in list(self._connections.values()):
             connection.close()
         os.close(self._reserve_fd)
@@ -155,37 +167,62 @@ class Server(Generic[Template]):
         victim = min(unfinished, key=lambda one: one.unfinished_since_ms or 0)
         victim.refuse("unfinished_requests_too_large", f"{self._pool.lent_bytes} bytes of requests have not fully arrived")
 
-    def _accept(self, mask: int) -> None:
-        assert self._listener is not None
+    def _accept(self, bound: socket.socket, listener: Listener, mask: int) -> None:
         for _ in range(ACCEPTS_A_TURN):
             try:
-                accepted, address = self._listener.accept()
+                accepted, address = bound.accept()
             except BlockingIOError:
                 return
             except OSError as error:
                 if error.errno in _NO_DESCRIPTORS:
-                    self._refuse_for_want_of_descriptors()
+                    self._refuse_for_want_of_descriptors(bound)
                 else:
                     self.rejections.warning("accept_failed", error=str(error))
                 return
-            peer = f"{address[0]}:{address[1]}"
-            if len(self._connections) >= self._settings.max_connections:
+            peer = Peer(f"{address[0]}:{address[1]}", listener.name)
+            if len(self._connections) + self._handshake_count >= self._settings.max_connections:
                 accepted.close()
-                self.rejections.warning("too_many_connections", peer=peer, limit=self._settings.max_connections)
+                self.rejections.warning("too_many_connections", peer=peer.address, limit=self._settings.max_connections)
                 continue
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            connection = Connection(accepted, peer, self)
-            self._connections[connection.fd] = connection
             self.accepted_count += 1
-            self._most_connections = max(self._most_connections, len(self._connections))
-            connection.start()
+            if listener.has_tls:
+                self._begin_handshake(accepted, peer)
+            else:
+                self._add(Connection(accepted, peer, self))
 
-    def _refuse_for_want_of_descriptors(self) -> None:
-        assert self._listener is not None
+    def _add(self, connection: Connection[Template]) -> None:
+        self._connections[connection.fd] = connection
+        self._most_connections = max(self._most_connections, len(self._connections))
+        connection.start()
+
+    def _begin_handshake(self, accepted: socket.socket, peer: Peer) -> None:
+        assert self._handshakes is not None, "a listener with TLS has settings for it"
+        self._handshake_count += 1
+
+        def connected(stream: TlsStream) -> None:
+            self._handshake_count -= 1
+            if self._listening:
+                self._add(TlsConnection(stream, peer, self))
+            else:
+                stream.close()
+
+        def refused(why: str) -> None:
+            self._handshake_count -= 1
+            self.rejections.warning("tls_handshake_failed", peer=peer.address, listener=peer.listener, why=why)
+
+        self._handshakes.begin(
+            accepted,
+            peer,
+            lambda stream: self.loop.post(lambda: connected(stream)),
+            lambda why: self.loop.post(lambda: refused(why)),
+        )
+
+    def _refuse_for_want_of_descriptors(self, bound: socket.socket) -> None:
         os.close(self._reserve_fd)
         try:
-            self._listener.accept()[0].close()
+            bound.accept()[0].close()
         except OSError:
             pass
         self._reserve_fd = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -206,3 +243,19 @@ class Server(Generic[Template]):
                 connection.refuse("request_too_slow", f"{connection.unfinished_bytes} bytes in {now_ms - since_ms} ms")
             elif now_ms - connection.last_active_ms > settings.connections_max_idle_ms:
                 connection.close()
+
+
+def _bound(listener: Listener) -> socket.socket:
+    """Return the listening socket. Raises: AddressInUse."""
+    host, port = listener.host, listener.port
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        bound = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(1024)
+    except OSError as error:
+        raise AddressInUse.from_os_error(
+            f"listener {listener.name} cannot listen", (host, port), error, host_setting="--host", port_setting="--port"
+        ) from error
+    return bound

@@ -26,11 +26,14 @@ class TopicEntry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerAddress:
-    """The address on which a broker listens."""
+    """Where a broker is reached."""
 
     broker_id: int
     host: str
     port: int
+    """Of its listener for other brokers."""
+    endpoints: Mapping[str, tuple[str, int]]
+    """Host and port for clients, by the listener's name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -125,7 +125,9 @@ class OpenLogs:
             self._check_cluster()
         if lists:
             self._addresses = {
-                broker.broker_id: BrokerAddress(broker_id=broker.broker_id, host=broker.host, port=broker.port)
+                broker.broker_id: BrokerAddress(
+                    broker_id=broker.broker_id, host=broker.host, port=broker.port, endpoints=broker.endpoints
+                )
                 for broker in self._brokers.list()
             }
         for gone in lost | replaced:

@@ -25,13 +25,22 @@ MOST_WAITING = 10_000
 LARGEST_ANSWER_BYTES = 64 << 20
 
 Ready = Callable[[], None]
+Connect = Callable[[BrokerAddress, float], socket.socket]
+"""Connects to a broker within so many seconds. Raises OSError."""
+
+
+def connect_in_the_clear(other: BrokerAddress, within_s: float) -> socket.socket:
+    return socket.create_connection((other.host, other.port), timeout=within_s)
 
 
 class OtherBrokers:
     """Lives on the loop thread; `worker` asks."""
 
-    def __init__(self, worker: Worker, others: Callable[[], Iterable[BrokerAddress]], *, wait_ms: int) -> None:
-        """`others`: the brokers besides this one. `wait_ms`: how long to wait for them at most."""
+    def __init__(
+        self, worker: Worker, others: Callable[[], Iterable[BrokerAddress]], *, wait_ms: int, connect: Connect | None = None
+    ) -> None:
+        """`others`: the brokers besides this one. `wait_ms`: how long to wait for them at most. `connect` None: no TLS."""
+        self._connect = connect or connect_in_the_clear
         self._worker = worker
         self._others = others
         self._wait_ms = wait_ms
@@ -61,19 +70,21 @@ class OtherBrokers:
             self._ask()
 
         self._is_asking = self._worker.submit(
-            lambda: await_topics(others, waiting, self._wait_ms), asked, lambda error: asked(waiting)
+            lambda: await_topics(others, waiting, self._wait_ms, self._connect), asked, lambda error: asked(waiting)
         )
         if not self._is_asking:
             asked(waiting)
 
 
-def await_topics(others: Iterable[BrokerAddress], topics: Collection[str], wait_ms: int) -> set[str]:
+def await_topics(
+    others: Iterable[BrokerAddress], topics: Collection[str], wait_ms: int, connect: Connect | None = None
+) -> set[str]:
     """Wait until all these brokers serve all topics. Return those that a broker does not serve after `wait_ms`."""
     deadline = time.monotonic() + wait_ms / 1000
     unready: set[str] = set()
     for other in others:
         try:
-            unready |= _await_one(other, topics, deadline)
+            unready |= _await_one(other, topics, deadline, connect or connect_in_the_clear)
         except ConnectionRefusedError:
             continue
         except (OSError, WireError) as error:
@@ -81,9 +92,9 @@ def await_topics(others: Iterable[BrokerAddress], topics: Collection[str], wait_
     return unready
 
 
-def _await_one(other: BrokerAddress, topics: Collection[str], deadline: float) -> set[str]:
+def _await_one(other: BrokerAddress, topics: Collection[str], deadline: float, connect: Connect) -> set[str]:
     missing, pause_ms = set(topics), ASK_EVERY_MS
-    with socket.create_connection((other.host, other.port), timeout=max(0.05, deadline - time.monotonic())) as connection:
+    with connect(other, max(0.05, deadline - time.monotonic())) as connection:
         while missing:
             connection.settimeout(max(0.05, deadline - time.monotonic()))
             missing -= _served(connection, sorted(missing))

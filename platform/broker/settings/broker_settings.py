@@ -11,8 +11,10 @@ from pathlib import Path
 from ...runtime.http_access import is_loopback
 from ..errors import SettingsRefused
 from . import sources, topic_settings
-from .definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, listener_parts
+from .definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault
+from .listeners import Listener, listener_parts, listeners_of, split
 from .sources import ENVIRONMENT_PREFIX, Given
+from .tls_settings import TlsSettings, tls_settings
 
 MOST_DIGITS = 19
 """Digits of a 64-bit integer. Python refuses to parse thousands of digits, with an error of its own."""
@@ -39,14 +41,11 @@ class BrokerSettings:
     """Folder of the logs, used by this broker only."""
     zookeeper: str
     """`host:port[,host:port][/chroot]`."""
-    host: str = "127.0.0.1"
-    """Address to listen on."""
-    advertised_host: str = "127.0.0.1"
-    """Address that clients and other brokers connect to. By default the one listened on, unless that means all addresses."""
-    port: int = 9092
-    """0: the system chooses; the status file has the port."""
-    advertised_port: int | None = None
-    """None: the port listened on."""
+    listeners: Sequence[Listener]
+    inter_broker_listener: str
+    """The name of the listener that other brokers connect to."""
+    tls: TlsSettings | None = None
+    """None: no listener has TLS."""
     broker_id: int = 1
     status_file: Path | None = None
     http_host: str = "127.0.0.1"
@@ -124,9 +123,16 @@ def from_words(
     known = known_names()
     faults.extend(_unknown(name, one, known) for name, one in given.items() if name not in known)
     values = {name: _word(name, given.get(name), word, faults) for name, word in WORDS.items()}
-    listened = _address("--host", host, "--port", port, values["listeners"] or "", faults)
-    advertised = _advertised(advertised_host, values["advertised.listeners"], listened[0], faults)
-    _check_reach(listened[0], values, faults)
+    _take_flags(host, port, advertised_host, values, given, faults)
+    listeners, between = listeners_of(
+        listeners=values["listeners"] or "",
+        advertised=values["advertised.listeners"],
+        protocol_map=values["listener.security.protocol.map"] or "",
+        inter_broker=values["inter.broker.listener.name"],
+        faults=faults,
+    )
+    _check_reach(listeners, values, faults)
+    tls = tls_settings(values, is_needed=any(one.has_tls for one in listeners), faults=faults)
     if values["log.dirs"] is None and "log.dirs" not in given:
         faults.append("log.dirs is not given: say with --data, or in the file, which folder the logs are in")
     numbers = {number.field: _whole_number(name, given.get(name), number, faults) for name, number in NUMBERS.items()}
@@ -135,19 +141,12 @@ def from_words(
     topic_defaults = _topic_defaults(given, faults)
     if faults:
         raise SettingsRefused(faults)
-    if host is not None or port is not None:
-        flag = "--host" if port is None else "--port" if host is None else "--host and --port"
-        given["listeners"] = Given(f"PLAINTEXT://{_bracketed(listened[0])}:{listened[1]}", flag)
-    if advertised_host is not None:
-        at = listened[1] if advertised[1] is None else advertised[1]
-        given["advertised.listeners"] = Given(f"PLAINTEXT://{_bracketed(advertised[0])}:{at}", "--advertised-host")
     return BrokerSettings(
         data=Path(values["log.dirs"] or ""),
         zookeeper=values["zookeeper.connect"] or "",
-        host=listened[0],
-        port=listened[1],
-        advertised_host=advertised[0],
-        advertised_port=advertised[1],
+        listeners=listeners,
+        inter_broker_listener=between,
+        tls=tls,
         broker_id=int(values["broker.id"] or 1),
         status_file=status_file,
         http_host=values["http.host"] or "127.0.0.1",
@@ -225,38 +224,45 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _address(
-    host_flag: str, host: str | None, port_flag: str, port: int | None, listener: str, faults: list[str]
-) -> tuple[str, int]:
-    """Return host and port from the flags, else from the listener."""
-    _, listener_host, listener_port = listener_parts(listener)
+def _take_flags(
+    host: str | None,
+    port: int | None,
+    advertised_host: str | None,
+    values: dict[str, str | None],
+    given: dict[str, Given],
+    faults: list[str],
+) -> None:
+    """Change the first listener by the flags."""
     if host is not None and host_fault(host) is not None:
-        faults.append(f"{host_flag} {host!r} is not a host name or address")
+        faults.append(f"--host {host!r} is not a host name or address")
+        host = None
     if port is not None and not 0 <= port <= 65_535:
-        faults.append(f"{port_flag} {port} is not from 0 to 65535")
-    return listener_host or "0.0.0.0" if host is None else host, int(listener_port) if port is None else port
+        faults.append(f"--port {port} is not from 0 to 65535")
+        port = None
+    first, *others = split(values["listeners"] or "")
+    name, listed_host, listed_port = listener_parts(first)
+    if host is not None or port is not None:
+        flag = "--host" if port is None else "--port" if host is None else "--host and --port"
+        at = f"{_bracketed(listed_host if host is None else host)}:{listed_port if port is None else port}"
+        listed = ",".join([f"{name}://{at}", *others])
+        values["listeners"], given["listeners"] = listed, Given(listed, flag)
+    if advertised_host is not None:
+        parts = {one: (there, at) for one, there, at in map(listener_parts, split(values["advertised.listeners"] or ""))}
+        parts[name] = (advertised_host, parts.get(name, ("", "0"))[1])
+        shown = ",".join(f"{one}://{_bracketed(there)}:{at}" for one, (there, at) in parts.items())
+        values["advertised.listeners"], given["advertised.listeners"] = shown, Given(shown, "--advertised-host")
 
 
-def _advertised(host: str | None, listener: str | None, listened_host: str, faults: list[str]) -> tuple[str, int | None]:
-    if listener is not None:
-        _, listener_host, listener_port = listener_parts(listener)
-        if not (host or listener_host):
-            faults.append(f"advertised.listeners: {listener!r} tells clients no host")
-        return host or listener_host, int(listener_port) or None
-    if host is None and listened_host in ("0.0.0.0", "::"):
-        faults.append(
-            f"--host {listened_host} means every address of this machine: say with --advertised-host where clients find it"
-        )
-    return host or listened_host, None
-
-
-def _check_reach(host: str, values: Mapping[str, str | None], faults: list[str]) -> None:
+def _check_reach(listeners: Sequence[Listener], values: Mapping[str, str | None], faults: list[str]) -> None:
     """Refuse to serve other machines without asking them who they are."""
-    if not is_loopback(host) and values["listeners.insecure.allowed"] != "true":
-        faults.append(
-            f"listeners: other machines reach {host}, and this broker has neither TLS nor login yet: listen on the loopback, "
-            "or say listeners.insecure.allowed=true where the network lets nobody else reach it"
-        )
+    for one in listeners:
+        asks = one.has_tls and values["ssl.client.auth"] == "required"
+        if not is_loopback(one.host) and not asks and values["listeners.insecure.allowed"] != "true":
+            faults.append(
+                f"listeners: other machines reach {one.host}, and {one.name} asks them for no certificate: listen on the "
+                f"loopback; or give it TLS (SSL://{_bracketed(one.host)}:{one.port}) and ssl.client.auth=required; or say "
+                "listeners.insecure.allowed=true where the network lets nobody else reach it"
+            )
     http_host = values["http.host"] or "127.0.0.1"
     if values["http.port"] is not None and not is_loopback(http_host) and values["http.token.file"] is None:
         faults.append(
@@ -283,6 +289,8 @@ def _effective(given: Mapping[str, Given]) -> tuple[Effective, ...]:
     effective = []
     for name, (default, doc) in sorted(table.items()):
         value, source = given.get(name, Given(default, "default"))
+        if value and name in WORDS and WORDS[name].is_secret:
+            value = "***"
         effective.append(Effective(name=name, value=value, default=default, source=source, doc=doc))
     return tuple(effective)
 

@@ -6,6 +6,8 @@ common ones by name, with the reason."""
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from .listeners import DEFAULT_MAP, listener_parts, split
+from .tls_settings import CLIENT_AUTH, VERSIONS
 from .topic_settings import LARGEST_INT32
 
 _MIB = 1 << 20
@@ -166,6 +168,8 @@ class Word:
     """None: no default; `log.dirs` is required, the others are optional."""
     check: Callable[[str], str | None]
     doc: str
+    is_secret: bool = False
+    """Whether it is shown as `***`."""
 
 
 def _one_of(*values: str) -> Callable[[str], str | None]:
@@ -185,20 +189,30 @@ def _port(lowest: int) -> Callable[[str], str | None]:
     )
 
 
-def listener_parts(value: str) -> tuple[str, str, str]:
-    """Return protocol, host and port of `PROTOCOL://HOST:PORT` or `HOST:PORT`."""
-    protocol, mark, address = value.partition("://")
-    if not mark:
-        protocol, address = "PLAINTEXT", value
-    host, _, port = address.rpartition(":")
-    return protocol.upper(), host.strip("[]"), port
+def _listeners(value: str) -> str | None:
+    if not split(value):
+        return "no listener is named: give NAME://HOST:PORT"
+    for one in split(value):
+        name, host, port = listener_parts(one)
+        if not name:
+            return f"{one!r} is not NAME://HOST:PORT"
+        if (fault := (host_fault(host) if host else None) or _port(0)(port)) is not None:
+            return f"{one!r}: {fault}"
+    return None
 
 
-def _listener(value: str) -> str | None:
-    protocol, host, port = listener_parts(value)
-    if protocol != "PLAINTEXT":
-        return f"{value!r} is not one PLAINTEXT://HOST:PORT: one listener is served, without TLS or SASL"
-    return (host_fault(host) if host else None) or _port(0)(port)
+def _subset_of(*values: str) -> Callable[[str], str | None]:
+    def check(value: str) -> str | None:
+        strange = [one for one in split(value) if one not in values]
+        if strange or not split(value):
+            return f"{value!r} is not a list of {' and '.join(values)}"
+        return None
+
+    return check
+
+
+def _pem(value: str) -> str | None:
+    return None if value == "PEM" else f"{value!r} is not served: convert the store to PEM (openssl pkcs12 -in … -nodes -out …)"
 
 
 def _broker_id(value: str) -> str | None:
@@ -227,11 +241,41 @@ WORDS: Mapping[str, Word] = {
     "zookeeper.connect": Word(
         default="127.0.0.1:2181", check=_zookeeper, doc="Address of ZooKeeper: HOST:PORT[,HOST:PORT...][/CHROOT]."
     ),
-    "listeners": Word(default="PLAINTEXT://127.0.0.1:9092", check=_listener, doc="Address to listen on. Port 0: any free port."),
+    "listeners": Word(
+        default="PLAINTEXT://127.0.0.1:9092",
+        check=_listeners,
+        doc="Addresses to listen on: NAME://HOST:PORT[,...]. PLAINTEXT is without TLS, SSL with it. Port 0: any free port.",
+    ),
     "advertised.listeners": Word(
         default=None,
-        check=_listener,
-        doc="Address that clients and other brokers connect to, if it differs from the one listened on.",
+        check=_listeners,
+        doc="Addresses that clients and other brokers connect to, by listener, where they differ from those listened on.",
+    ),
+    "listener.security.protocol.map": Word(
+        default=DEFAULT_MAP, check=lambda _: None, doc="The protocol of each listener's name: NAME:PLAINTEXT or NAME:SSL."
+    ),
+    "inter.broker.listener.name": Word(
+        default=None, check=lambda _: None, doc="The listener that other brokers connect to. Not set: the first."
+    ),
+    "ssl.keystore.location": Word(
+        default=None,
+        check=_file,
+        doc="PEM file with this broker's private key and certificate chain. Read again within a second after it has changed.",
+    ),
+    "ssl.keystore.type": Word(default="PEM", check=_pem, doc="PEM."),
+    "ssl.key.password": Word(default=None, check=lambda _: None, doc="Password of the private key.", is_secret=True),
+    "ssl.truststore.location": Word(
+        default=None, check=_file, doc="PEM file with the CAs that sign the certificates of clients and other brokers."
+    ),
+    "ssl.truststore.type": Word(default="PEM", check=_pem, doc="PEM."),
+    "ssl.client.auth": Word(
+        default="none", check=_one_of(*CLIENT_AUTH), doc="Whether a client must show a certificate: none, requested or required."
+    ),
+    "ssl.enabled.protocols": Word(default=",".join(VERSIONS), check=_subset_of(*VERSIONS), doc="TLS versions."),
+    "ssl.endpoint.identification.algorithm": Word(
+        default="https",
+        check=_one_of("https", ""),
+        doc="https: the certificate of another broker must name the host that it is reached at. Empty: not checked.",
     ),
     "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address of /metrics, /healthz and /readyz."),
     "http.token.file": Word(
@@ -245,7 +289,7 @@ WORDS: Mapping[str, Word] = {
     "listeners.insecure.allowed": Word(
         default="false",
         check=_one_of("true", "false"),
-        doc="Listen where other machines reach it. Without TLS and login: who reaches the port reads, writes and deletes all.",
+        doc="Let other machines reach a listener that asks for no certificate: they can read, write and delete everything.",
     ),
     "auto.create.topics.enable": Word(
         default="true", check=_one_of("true", "false"), doc="Whether a topic is created when a client first asks for it."
@@ -275,8 +319,9 @@ NOT_HERE: Mapping[str, str] = {
     "controller.quorum.voters": "brokers meet in ZooKeeper, there is no KRaft",
     "controller.quorum.bootstrap.servers": "brokers meet in ZooKeeper, there is no KRaft",
     "controller.listener.names": "brokers meet in ZooKeeper, there is no KRaft",
-    "inter.broker.listener.name": "there is one listener",
-    "listener.security.protocol.map": "there is one listener, without TLS or SASL",
+    "security.inter.broker.protocol": "inter.broker.listener.name names the listener",
+    "ssl.keystore.password": "a PEM file has none; the key's is ssl.key.password",
+    "ssl.truststore.password": "a PEM file has none",
     "num.network.threads": "one loop serves all connections",
     "num.io.threads": "one loop serves all connections",
     "num.recovery.threads.per.data.dir": "logs are opened one after the other",

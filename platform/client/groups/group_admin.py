@@ -1,7 +1,7 @@
 """List and describe consumer groups, and move their committed offsets. Each call asks the cluster; nothing is cached."""
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ..connection.cluster import Cluster
@@ -110,14 +110,23 @@ def describe_group(cluster: Cluster, name: str) -> Group:
 
 def lag_of(cluster: Cluster, group: Group) -> list[Lag]:
     """Return the lag in each partition that is committed or assigned, sorted. A deleted topic's log is None."""
-    wanted = {*group.committed, *(name for one in group.members for name in one.partitions or ())}
+    return lags_of(cluster, [group])[group.name]
+
+
+def lags_of(cluster: Cluster, groups: Collection[Group]) -> dict[str, list[Lag]]:
+    """Return the same of several groups by name. Each partition's log is asked about once, whatever number of groups read it."""
+    wanted = {one.name: {*one.committed, *(name for member in one.members for name in member.partitions or ())} for one in groups}
     existing = set(cluster.topics())
-    there = [name for name in wanted if name.topic in existing and name.partition in cluster.partitions(name.topic)]
+    every = {name for names in wanted.values() for name in names}
+    there = [name for name in every if name.topic in existing and name.partition in cluster.partitions(name.topic)]
     starts, ends = log_offsets(cluster, dict.fromkeys(there, EARLIEST)), log_offsets(cluster, dict.fromkeys(there, LATEST))
-    return [
-        Lag(partition=name, committed=group.committed.get(name), log_start=starts.get(name), log_end=ends.get(name))
-        for name in sorted(wanted)
-    ]
+    return {
+        one.name: [
+            Lag(partition=name, committed=one.committed.get(name), log_start=starts.get(name), log_end=ends.get(name))
+            for name in sorted(wanted[one.name])
+        ]
+        for one in groups
+    }
 
 
 def commit(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int], words: str) -> None:

@@ -318,7 +318,9 @@ class Demo:
             self._show(f"FAULT {fault}")
         complete = [window for window in made if window["verdict"] == "COMPLETE"]
         expected = len(sent.source.in_window.keys() | {window["window_start_ms"] for window in made})
-        self._show(f"{len(complete)} of {expected} windows are COMPLETE; page: {self._layout.audit_url}/?topic={sent.topic}")
+        self._show(
+            f"{len(complete)} of {expected} windows are COMPLETE; page: {self._layout.console_url}/topic?topic={sent.topic}"
+        )
         return bool(made) and not faults
 
     def _rows(self, sent: Sent, before: Before) -> dict[int, int]:

@@ -1,4 +1,4 @@
-"""Rewrites a Parquet file of the warehouse in its place, so that it holds other rows than were written. For the drill `swap`."""
+"""Writes a Parquet file of the warehouse with other rows: in its place for the drill `swap`, beside it for the drill `table`."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -28,11 +28,21 @@ def swap(path: Path, *, without: int, doubled: int) -> None:
     _rewrite(path, lambda offsets: [row for row, offset in enumerate(offsets) if offset != without] + [offsets.index(doubled)])
 
 
-def _rewrite(path: Path, rows: Callable[[Offsets], list[int]]) -> None:
+def copy(path: Path, *, without: int) -> Path:
+    """Write the rows of the file but one into another file beside it, and return that."""
+    new = path.with_name(f"drill-{path.name}")
+    _write(path, new, lambda offsets: [row for row, offset in enumerate(offsets) if offset != without])
+    return new
+
+
+def _write(path: Path, new: Path, rows: Callable[[Offsets], list[int]]) -> None:
     table = pq.read_table(path, partitioning=None)
-    kept = table.take(pa.array(rows(offsets_in(path))))
+    pq.write_table(table.take(pa.array(rows(offsets_in(path)))), new)
+
+
+def _rewrite(path: Path, rows: Callable[[Offsets], list[int]]) -> None:
     new = path.with_name(f".{path.name}.drill")
-    pq.write_table(kept, new)
+    _write(path, new, rows)
     new.replace(path)
     # Hadoop's file system keeps a checksum beside a file; a swap that left it would be told by that file alone.
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

@@ -24,5 +24,9 @@ def fault(process: ProcessState, log: Path) -> str:
     """Return the fault of a process that is not ready."""
     where = f" at {process.address}" if process.address else ""
     why = process.reason or "it gives no reason"
-    advice = ADVICE[process.state].format(name=process.name, log=log)
-    return f"{process.name}{where} is {process.state}: {why}. What to do: {advice}"
+    return f"{process.name}{where} is {process.state}: {why}. What to do: {remedy(process, log)}"
+
+
+def remedy(process: ProcessState, log: Path) -> str:
+    """Return what to do about a process that is not ready."""
+    return ADVICE[process.state].format(name=process.name, log=log)

@@ -80,6 +80,14 @@ def subject_of(path: Path) -> str:
     return stem if stem.endswith(("-value", "-key")) else f"{stem}-value"
 
 
+def topic_of(subject: str) -> str | None:
+    """Return the topic of a subject that is named after one (Confluent's TopicNameStrategy)."""
+    for suffix in ("-value", "-key"):
+        if subject.endswith(suffix) and len(subject) > len(suffix):
+            return subject.removesuffix(suffix)
+    return None
+
+
 def file_version(path: Path, version: int) -> SetVersion:
     """Return the schema of a file. Raises RegistryError if it, or its references' file, cannot be read."""
     beside = path.with_name(path.name.removesuffix(SUFFIX) + ".references.json")

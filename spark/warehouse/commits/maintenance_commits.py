@@ -52,6 +52,7 @@ def commit_compaction(table: TopicTable, *, folder: str, hours: Sequence[Replace
         return (
             folder not in table.retired()
             and (number is None or table.last_publish == number - 1)
+            and not table.deletes(MAIN, touched)
             and all(paths <= {file.file_path for file in table.files(branch, touched)} for branch, paths in gone.items() if paths)
         )
 

@@ -1,5 +1,6 @@
 """Apache Iceberg itself (Java, 1.12.0, in Spark) reads our tables and maintains them, and nothing is lost."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,12 +9,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from headrace.schema_registry.model.column_names import OF_ICEBERG
+from headrace.spark.publish.publish_job import Gate
 from headrace.spark.publish.verify import verify
 from headrace.spark.source.columns import SYSTEM_COLUMNS
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import COMPACTED, Proof
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.clients.iceberg.engine import IcebergEngine, StatementFailed
+from tests.support.other_hands import delete_rows
 from tests.support.stored_table import Stored
 
 PROOFS = "warehouse.headrace.proofs"
@@ -38,7 +41,7 @@ def engine(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[I
 @pytest.fixture
 def stored(folder: Path, request: pytest.FixtureRequest) -> Stored:
     """A table of the test's own, with hour 0 (offsets 0 to 2) published and hour 1 (offsets 3 to 6) not proven."""
-    found = Stored(folder, request.node.name.removeprefix("test_")[:60])
+    found = Stored(folder, re.sub(r"\W", "_", request.node.name.removeprefix("test_"))[-60:])
     found.load(0, 3)
     found.load(1, 4)
     found.audit.incomplete = {1}
@@ -133,6 +136,38 @@ def test_compaction_of_what_readers_see_is_a_proof_of_its_own(engine: IcebergEng
     stored.load(0, 1)
     assert stored.publish().published == (hour_name(0),)
     assert seen(engine, stored) == stored.rows(MAIN) == [*before, 9]
+    assert faults(stored) == []
+
+
+@pytest.mark.parametrize("by", ["pos", "_offset"])
+def test_rows_that_a_delete_file_takes_are_counted_as_spark_reads_them(engine: IcebergEngine, stored: Stored, by: str) -> None:
+    """Fault: a delete file on `main` (merge-on-read) stopped every publish of the topic."""
+    stored.audit.incomplete = set()
+    stored.publish()
+    if by == "pos":
+        engine.sql(f"ALTER TABLE {name(stored)} SET TBLPROPERTIES ('write.delete.mode' = 'merge-on-read')")
+        engine.sql(f"DELETE FROM {name(stored)} WHERE _offset IN (1, 4, 5)")
+    else:  # Spark writes none, but reads them
+        delete_rows(stored.warehouse, MAIN, 0, [1], by=by, topic=stored.topic)
+        delete_rows(stored.warehouse, MAIN, 1, [4, 5], by=by, topic=stored.topic)
+    assert engine.sql(f"SELECT sum(record_count) FROM {name(stored)}.delete_files") == [[3]]
+    stored.load(2, 2)
+    done = stored.publish()
+    assert done.published == (hour_name(2),)
+    assert [hour for hour, _ in done.pending] == [hour_name(0), hour_name(1)]
+    assert seen(engine, stored) == [0, 2, 3, 6, 7, 8]
+    assert [(proofs(stored)[hour][-1].verdict, proofs(stored)[hour][-1].row_count) for hour in (0, 1, 2)] == [
+        ("REMOVED", 2),
+        ("REMOVED", 2),
+        ("COMPLETE", 2),
+    ]
+    assert [fault for fault in faults(stored) if "REMOVED" not in fault] == []
+    stored.load(0, 1)
+    assert stored.publish().published == (hour_name(0),)
+    assert seen(engine, stored) == [0, 2, 3, 6, 7, 8, 9]
+    gate = Gate(stored.warehouse, stored.topic, stored.audit.ask, restore=[0, 1])
+    assert gate.publish(wait_ms=0).published == (hour_name(0), hour_name(1))
+    assert seen(engine, stored) == list(range(10)), "what is added again is younger than the delete files"
     assert faults(stored) == []
 
 

@@ -9,11 +9,11 @@ from headrace.client.connection.cluster import Cluster
 from headrace.client.topic_admin import delete_topic
 from headrace.local.drills import batch_damage
 from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W, copy_log
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 
 from .conftest import SETTINGS
-from .producers import AuditedApplication, W, copy_log
 
 Start = Callable[..., AuditService]
 WITH_OFFLINE = SETTINGS.replace('["producer", "live"]', '["producer", "live", "offline"]')

@@ -7,10 +7,9 @@ from headrace.client.admin import create_topic
 from headrace.client.quarantine import send_quarantined
 from headrace.wire.quarantine_record import ProcessOrigin, QuarantineRecord
 from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
-
-from .producers import AuditedApplication, W
 
 Start = Callable[..., AuditService]
 

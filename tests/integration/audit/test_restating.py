@@ -11,11 +11,11 @@ import pytest
 from headrace.client.admin import create_topic
 from headrace.client.connection.cluster import Cluster
 from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
 
 from .conftest import SETTINGS
-from .producers import AuditedApplication, W
 
 ALL = SETTINGS.replace('["producer", "live"]', '["producer", "live", "mirror", "offline"]').replace("4000", "60000")
 

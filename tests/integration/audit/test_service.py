@@ -17,11 +17,11 @@ from headrace.client.connection.cluster import Cluster
 from headrace.local.drills import batch_damage
 from headrace.runtime.layout import AUDIT_TOPIC
 from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W, copy_log, log_unaudited
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
 
 from .conftest import SETTINGS
-from .producers import AuditedApplication, W, copy_log, log_unaudited
 
 Start = Callable[..., AuditService]
 

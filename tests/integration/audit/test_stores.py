@@ -20,12 +20,12 @@ from headrace.client.record_deletion import delete_records
 from headrace.runtime.clock import SystemClock
 from headrace.runtime.layout import AUDIT_CHECKPOINT_TOPIC, AUDIT_TOPIC
 from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W
 from tests.support.broker import BrokerProcess
 from tests.support.postgresql import PostgresqlServer
 from tests.support.processes import eventually
 
 from .conftest import SETTINGS
-from .producers import AuditedApplication, W
 
 Start = Callable[..., AuditService]
 OFTEN = SETTINGS.replace("[service]", "[service]\ncheckpoint_every_ms = 1000")

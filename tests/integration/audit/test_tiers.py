@@ -14,10 +14,9 @@ from headrace.client.fetch.log_offsets import LATEST, log_offsets
 from headrace.client.producer.producer import Producer
 from headrace.runtime.clock import SystemClock
 from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually
-
-from .producers import AuditedApplication, W
 
 Start = Callable[..., AuditService]
 GROUP = "consumer:trial"

@@ -9,7 +9,10 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as Place
 
 from headrace.cli.main import main
+from headrace.client.connection.cluster import Cluster
 from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
+from headrace.client.fetch.fetched import TopicPartition as FetchPlace
+from headrace.client.groups import record_steps
 from tests.support.broker import BrokerProcess
 from tests.support.filled_topics import create, produce
 from tests.support.group_reading import consume
@@ -173,3 +176,21 @@ def test_a_bad_line_of_a_file_is_named(
         file.write_text(text)
         code, _, err = run(broker, capsys, "reset", "g", "--from-file", str(file))
         assert (code, told in err) == (2, True), err
+
+
+def test_what_is_unread_is_counted_to_a_bound_and_estimated_beyond_it(
+    broker: BrokerProcess, topic: str, offsets: dict[int, list[int]]
+) -> None:
+    cluster = Cluster(broker.address)
+    name, mine = FetchPlace(topic, 0), offsets[0]
+    for at in (0, 7, 29):
+        found = record_steps.unread(cluster, name, mine[at], mine[-1], most_bytes=1 << 30)
+        assert (found.records, found.is_estimate) == (30 - at, False)
+        assert found.behind_ms is not None
+    about = record_steps.unread(cluster, name, mine[0], mine[-1], most_bytes=1)
+    assert about.is_estimate
+    assert about.read_bytes < mine[-1] - mine[0], "one batch was read"
+    assert 15 <= about.records <= 60, "the batches are alike"
+    none = record_steps.unread(cluster, name, mine[-1], mine[-1], most_bytes=1)
+    assert (none.records, none.is_estimate, none.behind_ms) == (0, False, None)
+    cluster.close()

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from typing import Any
 
 import confluent_kafka
 import pytest
@@ -17,6 +18,8 @@ from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.store import local_path
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
+from headrace.wire.schema_id import frame
+from tests.support.avro_values import COUNTS, MAPS, PLAIN, POINT, record_of, written
 from tests.support.processes import eventually
 from tests.support.spark_stage import CLICK, HOUR_MS, LONG_AGO_MS, MINUTE_MS, Stage, click
 from tests.support.stored_table import Audit
@@ -92,6 +95,35 @@ def test_a_lost_file_of_a_published_hour_is_loaded_again_and_published_as_the_ne
     stage.load()
     assert operator.publish().published == (hour_name(HOUR),)
     assert operator.readers_see() == operator.in_the_log()
+
+
+def test_values_of_every_kind_are_read_as_written_and_again_after_a_reload_under_a_newer_schema(operator: Operator) -> None:
+    """The bodies are Apache's `avro`'s, and the files are read by DuckDB: neither is of the loader."""
+    stage, kinds = operator.stage, [one for one in PLAIN.values() if one[0] != POINT]
+    fields = [(f"f{at}", kind) for at, (kind, _, _) in enumerate(kinds)]
+    old = record_of(*fields, ("took", "int"))
+    old["fields"][0] |= {"aliases": ["earlier"]}
+    event = {f"f{at}": value for at, (_, value, _) in enumerate(kinds)} | {"took": 3}
+    new = record_of(*fields, ("took", "long"), ("who", ["null", "string"]))
+
+    def send(schema: Any, words: dict[str, Any]) -> None:
+        stage.send([(0, LONG_AGO_MS, frame(stage.register(schema), written(schema, words)))])
+
+    def values() -> str:
+        """Return the columns of the event, by the offset of its row."""
+        return repr(stage.stored(", ".join(["_offset", *(f"f{at}" for at in range(len(kinds)))])))
+
+    send(old, event)
+    stage.load()
+    before = values()
+    # A map is a list of pairs to Arrow, and a dict to DuckDB.
+    expected = [value if kind in (COUNTS, MAPS) else in_arrow for kind, value, in_arrow in kinds]
+    assert before == repr([(stage.in_the_log()[0][1], *expected)])
+    send(new, event | {"took": 1 << 40, "who": "anna"})
+    stage.load()
+    operator.load_again()
+    assert stage.stored("took, who") == [(3, None), (1 << 40, "anna")]
+    assert values().startswith(before[:-1])
 
 
 def test_a_reload_that_is_killed_changes_nothing_and_can_be_repeated(operator: Operator) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.audit_parts import Service
 from tests.support.postgresql import PostgresqlServer, PostgresqlServers, each_version
-from tests.unit.audit.service_parts import Service
 
 
 @pytest.fixture(params=["sqlite", *each_version()])

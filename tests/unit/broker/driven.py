@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from headrace.broker.network.connection import Connection
+from headrace.broker.network.peer import Peer as Address
 from tests.support.serving_broker import ServingBroker
 
 MOST_TURNS = 1_000
@@ -37,7 +38,7 @@ class Peer:
         ours, self._socket = socket.socketpair()
         ours.setblocking(False)
         self._socket.setblocking(False)
-        self.connection = Connection(ours, "pair", broker.server)
+        self.connection = Connection(ours, Address("pair", "PLAINTEXT"), broker.server)
         self.connection.start()
         self.answers = bytearray()
         """All responses so far."""

@@ -111,7 +111,7 @@ def test_every_taken_port_is_named_in_one_line_with_its_owner() -> None:
 
 def test_the_ports_of_the_table_are_those_that_the_readme_lists_shifted() -> None:
     ports = preflight.ports_of(preflight.TABLE.read_text(), 1_000)
-    listed = (2181, 2182, 8080, 8081, 8090, 9092, 9094, 9095, 9097, 9098, 9099, 9192, 9194)
+    listed = (2181, 2182, 8080, 8081, 8088, 8090, 9092, 9094, 9095, 9097, 9098, 9099, 9192, 9194)
     assert ports.keys() == {port + 1_000 for port in listed}
     assert ports[10_094] == "broker-live", "a broker's metrics belong to the broker"
     assert ports[3_181] == "zookeeper-live", "and not to whom reads from there"

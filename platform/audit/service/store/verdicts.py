@@ -203,15 +203,27 @@ class Verdicts:
             for row in self._database.rows(f"SELECT * FROM tally WHERE windows > 0 AND {NOT_SCRATCH} ORDER BY topic, verdict")
         ]
 
-    def troubled(self, limit: int) -> list[str]:
-        """Return topics with windows that are not as they should be."""
+    def troubles(self, limit: int) -> list[dict[str, Any]]:
+        """Return topic, verdict, windows, missing, doubled, altered and the latest such window's start, of windows that are not
+        as they should be.
+        """
         marks = ", ".join("?" * len(TROUBLED))
         rows = self._database.rows(
-            f"SELECT DISTINCT topic FROM tally WHERE windows > 0 AND verdict IN ({marks}) AND {NOT_SCRATCH}"
-            " ORDER BY topic LIMIT ?",
+            f"SELECT topic, verdict, windows, missing, doubled, altered FROM tally WHERE windows > 0 AND verdict IN ({marks})"
+            f" AND {NOT_SCRATCH} ORDER BY topic, verdict LIMIT ?",
             (*TROUBLED, limit),
         )
-        return [topic for (topic,) in rows]
+        names = ("topic", "verdict", "windows", "missing", "doubled", "altered")
+        return [{**dict(zip(names, row, strict=True)), "window_start_ms": self._latest(row[0], row[1])} for row in rows]
+
+    def _latest(self, topic: str, verdict: str) -> int | None:
+        """Return the start of the latest window with this verdict; None if only days have it."""
+        rows = self._database.rows(
+            "SELECT window_start_ms FROM verdicts WHERE topic = ? AND verdict = ? AND span_ms < 86400000"
+            " ORDER BY window_start_ms DESC LIMIT 1",
+            (topic, verdict),
+        )
+        return next((int(start) for (start,) in rows), None)
 
     # -- days --------------------------------------------------------------------------------------------------------
 

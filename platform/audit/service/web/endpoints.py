@@ -1,4 +1,7 @@
-"""The audit over HTTP: completeness as JSON, the pages, metrics, the probes, recounts. Translates; decides nothing."""
+"""The audit over HTTP: completeness as JSON, metrics, the probes, recounts. Translates; decides nothing.
+
+The pages are the console's (`headrace console run`); their addresses here lead there.
+"""
 
 import json
 import re
@@ -9,13 +12,12 @@ from dataclasses import dataclass
 from anyio import to_thread
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from ....client.errors import ClientError
 from ....runtime.clock import Clock
-from ....runtime.serving.request_rules import POLICY
 from ....runtime.serving.threads import Threads
 from ...model.books import TopicBook
 from ...model.errors import AuditError
@@ -23,7 +25,7 @@ from ...model.tiers import READ_BACK
 from ..errors import StoreError
 from ..judge import Judge
 from ..store.ledger import Ledger
-from . import page
+from ..store.verdicts import Verdicts
 from .in_time import InTime
 from .metrics import Metrics
 from .sequences import sequences
@@ -39,10 +41,12 @@ INSTANTS = range(-(1 << 62), 1 << 62)
 HEALTH_THREADS = 2
 LIST_MS = 500
 """How long a list of all topics judges what is new before it is answered."""
-PAGE_WINDOWS = 100
-PAGE_TOPICS = 50
-PAGE_HOURS = 24
-PAGE_DAYS = 90
+MOST_TOPICS = 100
+MOST_HOURS = 48
+"""Of one answer of `/api/overview`."""
+NO_PAGES = """This is the audit's API: /api/completeness has the verdicts. The pages are in the console: `headrace console run`.
+To make this address lead there, start the audit with `headrace audit run --console URL`.
+"""
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -60,9 +64,8 @@ class Site:
     """What cannot be reached now."""
     recount: Callable[[str, str], None]
     """Have a tier that is read back (of a topic) counted anew. Raises ClientError."""
-    live: str = "LIVE"
-    offline: str | None = "OFFLINE"
-    """Bootstraps, for the commands that the page shows."""
+    console: str | None = None
+    """Where the console with the pages is; None: not known."""
 
 
 def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIApp:
@@ -72,20 +75,22 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def completeness(request: Request) -> Response:
         topic = request.query_params.get("topic")
-        from_ms, to_ms = _instant(request, "from_ms"), _instant(request, "to_ms")
+        from_ms, to_ms, before = (_instant(request, name) for name in ("from_ms", "to_ms", "before"))
         limit = _whole(request, "limit")
         limit = MOST_WINDOWS if limit is None else max(0, min(limit, MOST_WINDOWS))
         by = request.query_params.get("by", "window")
         if by not in ("window", "day"):
             raise BadQuestion(f"by={by!r} is neither window nor day")
         after = _after(request)
-        judge.bring_up_to_date(topic, within_ms=LIST_MS)
+        if request.query_params.get("stored") != "1":
+            judge.bring_up_to_date(topic, within_ms=LIST_MS)
         newest = _whole(request, "newest")
         if newest is not None:
             if topic is None:
                 raise BadQuestion("newest is asked of one topic: give topic, too")
             count = max(0, min(newest, MOST_WINDOWS))
-            return _tagged(request, ledger.books.verdict(lambda stored: stored.newest(topic, limit=count))[::-1])
+            latest = ledger.books.verdict(lambda stored: stored.newest(topic, before=before, days=by == "day", limit=count))
+            return _tagged(request, latest[::-1])
         found = ledger.books.verdict(
             lambda stored: stored.page(topic, from_ms=from_ms, to_ms=to_ms, after=after, days=by == "day", limit=limit)
         )
@@ -111,8 +116,8 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
     def changes(request: Request) -> Response:
         limit = _whole(request, "limit")
         limit = 100 if limit is None else max(0, min(limit, MOST_CHANGES))
-        topic = request.query_params.get("topic")
-        return JSONResponse(ledger.books.ask(lambda notes: notes.verdict_changes(topic, limit)))
+        topic, start = request.query_params.get("topic"), _instant(request, "start")
+        return JSONResponse(ledger.books.ask(lambda notes: notes.verdict_changes(topic, limit, start)))
 
     def unreadable(request: Request) -> Response:
         topic = request.query_params.get("topic")
@@ -142,7 +147,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         return JSONResponse(ledger.books.look(topic, ranges) or [])
 
     def unsealed(request: Request) -> Response:
-        return JSONResponse(ledger.unsealed())
+        return JSONResponse(ledger.unsealed(request.query_params.get("topic")))
 
     def tiers(request: Request) -> Response:
         return JSONResponse(ledger.tiers(request.query_params.get("topic")))
@@ -168,43 +173,33 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
     def exposition(request: Request) -> Response:
         return Response(metrics.page(ready=not site.not_ready()), media_type="text/plain; version=0.0.4")
 
-    def index(request: Request) -> Response:
-        topic = request.query_params.get("topic")
-        return _page(_overview(request) if topic is None else _topic(request, topic))
-
-    def _overview(request: Request) -> str:
+    def overview(request: Request) -> Response:
+        """Return some topics' latest hours with their worst verdicts, and each topic's windows by verdict."""
         q, after = request.query_params.get("q", ""), request.query_params.get("after", "")
+        limit, hours = _within(request, "limit", MOST_TOPICS), _within(request, "hours", MOST_HOURS)
         known = ledger.books.topics()
         shown = [name for name in known if q in name and name > after]
-        names, more = shown[:PAGE_TOPICS], len(shown) > PAGE_TOPICS
-        found = ledger.books.verdict(lambda stored: stored.hours(names, PAGE_HOURS, ledger.books.settings.window_ms))
-        hours = sorted({hour for mine in found.values() for hour in mine})
-        return page.overview(
-            hours=hours,
-            topics=found,
-            troubled=ledger.books.verdict(lambda stored: stored.troubled(PAGE_TOPICS)),
-            total=len(known),
-            q=q,
-            after=names[-1] if more else None,
-            faults=site.faults(),
-            now_ms=clock.now_ms(),
+        names = shown[:limit]
+        window_ms = ledger.books.settings.window_ms
+
+        def rows(stored: Verdicts) -> dict[str, object]:
+            found = stored.hours(names, hours, window_ms)
+            return {name: {"hours": sorted(mine.items()), "windows": stored.tally(name)} for name, mine in found.items()}
+
+        return _tagged(
+            request,
+            {
+                "topics": ledger.books.verdict(rows),
+                "total": len(known),
+                "after": names[-1] if names and len(shown) > limit else None,
+                "window_ms": window_ms,
+            },
         )
 
-    def _topic(request: Request, topic: str) -> str:
-        before = _instant(request, "before")
-        windows = ledger.books.verdict(lambda stored: stored.newest(topic, before=before, limit=PAGE_WINDOWS))
-        return page.topic(
-            topic=topic,
-            summary=ledger.books.verdict(lambda stored: stored.tally(topic)),
-            windows=windows,
-            before=windows[-1]["window_start_ms"] if len(windows) == PAGE_WINDOWS else None,
-            days=ledger.books.verdict(lambda stored: stored.newest(topic, days=True, limit=PAGE_DAYS)),
-            changes=ledger.books.ask(lambda notes: notes.verdict_changes(topic, 15)),
-            producers=ledger.unsealed(topic)[:PAGE_TOPICS],
-            latencies=ledger.latencies_of(topic),
-            faults=site.faults(),
-            now_ms=clock.now_ms(),
-        )
+    def troubled(request: Request) -> Response:
+        """Return the topics with windows that are not as they should be: how many, and the latest one of each verdict."""
+        limit = _within(request, "limit", MOST_TOPICS)
+        return _tagged(request, ledger.books.verdict(lambda stored: stored.troubles(limit)))
 
     def window(request: Request) -> Response:
         topic, start = request.query_params.get("topic", ""), _instant(request, "start")
@@ -213,11 +208,14 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         found = ledger.books.verdict(lambda stored: stored.window(topic, start))
         if found is None:
             raise BadQuestion(f"no tier has mentioned the window of {topic!r} that begins at {start}")
-        changes = ledger.books.ask(lambda notes: notes.verdict_changes(topic, 30, start))
-        html = page.window(
-            window=found, changes=changes, live=site.live, offline=site.offline, faults=site.faults(), now_ms=clock.now_ms()
-        )
-        return _page(html)
+        return _tagged(request, found)
+
+    def pages(request: Request) -> Response:
+        if site.console is None:
+            return PlainTextResponse(NO_PAGES, 404)
+        path = "/topic" if request.url.path == "/" and "topic" in request.query_params else request.url.path
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"{site.console.rstrip('/')}{path}{query}", 307)
 
     def refused(request: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, status_code=400)
@@ -227,8 +225,11 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     app = Starlette(
         routes=[
-            Route("/", index),
-            Route("/window", window),
+            Route("/", pages),
+            Route("/window", pages),
+            Route("/api/overview", overview),
+            Route("/api/troubled", troubled),
+            Route("/api/window", window),
             Route("/api/completeness", completeness),
             Route("/api/summary", summary),
             Route("/api/changes", changes),
@@ -247,10 +248,6 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         exception_handlers={BadQuestion: refused, StoreError: away},
     )
     return InTime(app)
-
-
-def _page(html: str) -> Response:
-    return HTMLResponse(html, headers={POLICY: page.POLICY})
 
 
 def _tagged(request: Request, words: object) -> Response:
@@ -285,6 +282,12 @@ def _whole(request: Request, name: str, within: range = NUMBERS) -> int | None:
     if number is None or number not in within:
         raise BadQuestion(f"{name}={text[:40]!r} is not a whole number from {within.start} to {within.stop - 1}")
     return number
+
+
+def _within(request: Request, name: str, most: int) -> int:
+    """Return a number of the query from 1 to `most`, which it is without one."""
+    number = _whole(request, name)
+    return most if number is None else max(1, min(number, most))
 
 
 def _instant(request: Request, name: str) -> int | None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ....wire.batch.record_batch import TIMESTAMPS_BOUNDED, BatchHeader
-from .. import first_append, flush_mark, start_note, topic_note
+from .. import first_append, flush_mark, leader_epochs, start_note, topic_note
 from ..folder import segment_bases
 from ..preallocated_tail import is_unwritten
 from ..segment import sidecar_file
@@ -45,6 +45,10 @@ def check(folder: Path, *, progress: Progress = lambda size_bytes: None) -> list
     return problems + _start_note(folder, bases, log_end_offset)
 
 
+NOTES = (first_append.NAME, start_note.NAME, flush_mark.NAME, topic_note.NAME, leader_epochs.NAME)
+"""The small files beside the segments."""
+
+
 def _strange_files(folder: Path) -> list[Problem]:
     bases = segment_bases(folder)
     segments = {file_name(base_offset) for base_offset in bases}
@@ -53,9 +57,11 @@ def _strange_files(folder: Path) -> list[Problem]:
     }
     problems = []
     for name in sorted(os.listdir(folder)):
-        if name in segments or name in sidecars or name in (first_append.NAME, start_note.NAME, flush_mark.NAME, topic_note.NAME):
+        if name in segments or name in sidecars or name in NOTES:
             continue
-        is_scratch = name == start_note.SCRATCH or sidecar_file.is_name(name.removesuffix(sidecar_file.SCRATCH_SUFFIX))
+        is_scratch = name in (start_note.SCRATCH, leader_epochs.SCRATCH) or sidecar_file.is_name(
+            name.removesuffix(sidecar_file.SCRATCH_SUFFIX)
+        )
         is_leftover = is_scratch or name.endswith(DELETED_SUFFIX)
         kind = ProblemKind.LEFTOVER if is_leftover else ProblemKind.STRANGER
         problems.append(Problem(kind=kind, path=folder / name))

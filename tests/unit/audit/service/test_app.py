@@ -10,8 +10,8 @@ from headrace.audit.service.errors import StoreError
 from headrace.audit.service.ingest.collector import Collector
 from headrace.audit.service.settings import AuditSettings
 from headrace.runtime import disk_room
+from tests.support.audit_parts import T0, Service, complete
 from tests.unit.audit.service.checkpoints.topic_in_memory import TopicInMemory
-from tests.unit.audit.service_parts import T0, Service, complete
 
 
 def test_a_store_that_cannot_be_written_makes_the_service_not_ready_until_it_can(

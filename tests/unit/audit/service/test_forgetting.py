@@ -5,7 +5,7 @@ from typing import Any
 
 from headrace.audit.model.messages import ProducerReport, Retirement
 from headrace.audit.service.store.window_json import stored
-from tests.unit.audit.service_parts import T0, Service, W, mirror, producer
+from tests.support.audit_parts import T0, Service, W, mirror, producer
 
 DAY_MS = 86_400_000
 RUNS = 30

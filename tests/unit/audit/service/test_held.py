@@ -7,7 +7,7 @@ import pytest
 
 from headrace.audit.model.messages import Hold, Retirement
 from headrace.spark.publish.gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, decide
-from tests.unit.audit.service_parts import SHORT, T0, Service, W, mirror, producer
+from tests.support.audit_parts import SHORT, T0, Service, W, mirror, producer
 
 HOUR = T0 // HOUR_MS
 OTHERS = {T0: 5, T0 + 2 * W: 3}

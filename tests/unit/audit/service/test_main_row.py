@@ -4,7 +4,7 @@ from typing import Any
 
 from headrace.audit.model.messages import PublishedHour
 from headrace.audit.service.web import report
-from tests.unit.audit.service_parts import T0, Service, W, complete, mirror
+from tests.support.audit_parts import T0, Service, W, complete, mirror
 
 
 def told(verdict: str = "COMPLETE", *, revision: int = 1, counts: tuple[int, int] = (5, 2), **words: Any) -> PublishedHour:

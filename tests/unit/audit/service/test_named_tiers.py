@@ -10,7 +10,7 @@ from headrace.audit.model.messages import TierChange
 from headrace.audit.service.checkpoints.rows import fill, lines_of
 from headrace.audit.service.settings import AuditSettings, TopicTiers
 from headrace.audit.service.store import named_tiers
-from tests.unit.audit.service_parts import SHORT, T0, Service, W, complete, mirror
+from tests.support.audit_parts import SHORT, T0, Service, W, complete, mirror
 
 GROUP = "consumer:fraud"
 COMPLETE = {T0: "COMPLETE", T0 + W: "COMPLETE"}

@@ -10,7 +10,7 @@ from headrace.audit.publisher import ProducerReporter
 from headrace.audit.service.retiring import application_of, due
 from headrace.audit.service.settings import RetireRule
 from headrace.runtime.clock import ManualClock
-from tests.unit.audit.service_parts import SHORT, T0, Service, W, mirror
+from tests.support.audit_parts import SHORT, T0, Service, W, mirror
 
 RULE = RetireRule(applications="shop*", after_ms=900_000, reason="hosts are cattle")
 HOSTS = 1_000

@@ -12,7 +12,7 @@ from headrace.audit.service.errors import StoreError
 from headrace.audit.service.settings import AuditSettings, TopicTiers
 from headrace.audit.service.web import report
 from headrace.audit.service.web.metrics import Metrics
-from tests.unit.audit.service_parts import T0, Service, W, complete, mirror
+from tests.support.audit_parts import T0, Service, W, complete, mirror
 
 SINK = "sink:clicks"
 DAY_MS = 86_400_000

@@ -9,7 +9,7 @@ from headrace.audit.model.messages import RangeReport, RangeWindow, Stretch
 from headrace.audit.service.origins.origins import SOON_MS
 from headrace.audit.service.settings import AuditSettings, TopicTiers
 from headrace.wire.mirror_ledger import CopiedBatch, LedgerEntry
-from tests.unit.audit.service_parts import CRC, T0, Service, W, mirror, producer
+from tests.support.audit_parts import CRC, T0, Service, W, mirror, producer
 
 SINK = "sink:clicks@offline"
 CHANGE = 0b1010

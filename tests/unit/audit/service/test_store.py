@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from headrace.audit.model.runs import RunKey
 from headrace.audit.service.store.log_books import LogRead
 from headrace.client.fetch.fetched import TopicPartition
-from tests.unit.audit.service_parts import SHORT, START_MS, T0, Service, W, complete, mirror, producer, read_of
+from tests.support.audit_parts import SHORT, START_MS, T0, Service, W, complete, mirror, producer, read_of
 
 DAY_MS = 86_400_000
 

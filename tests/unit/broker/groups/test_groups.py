@@ -130,7 +130,11 @@ def test_a_group_of_several_brokers_is_served_by_one_of_them_and_the_others_say_
     broker: ServingBroker, client: RawClient
 ) -> None:
     joined = join(client)
-    brokers = {1: BrokerAddress(broker_id=1, host="127.0.0.1", port=1), 2: BrokerAddress(broker_id=2, host="other", port=22)}
+    addresses = {1: ("127.0.0.1", 1), 2: ("other", 22)}
+    brokers = {
+        number: BrokerAddress(broker_id=number, host=host, port=port, endpoints={"PLAINTEXT": (host, port)})
+        for number, (host, port) in addresses.items()
+    }
     theirs = next(name for name in map(str, range(100)) if coordinator_of(name, brokers) == 2)
     assert join(client, theirs).error_code == 0
 

@@ -11,6 +11,7 @@ from headrace.broker.handlers.produce_run import RunOutcome
 from headrace.broker.handlers.request_template import RequestTemplate
 from headrace.broker.network.connection import Connection
 from headrace.broker.network.input_gathering import FEW, GATHERS, STREAMED, STREAMED_BYTES
+from headrace.broker.network.peer import Peer
 from headrace.wire.messages import control
 from tests.support.raw_kafka import batch, fetch_body, frame, produce_body
 from tests.support.serving_broker import ServingBroker
@@ -33,7 +34,7 @@ class Turns:
         ours, peer = socket.socketpair()
         ours.setblocking(False)
         self.peers.append(peer)
-        Connection(ours, "pair", self.broker.server).start()
+        Connection(ours, Peer("pair", "PLAINTEXT"), self.broker.server).start()
         return peer
 
     def turn(self) -> int:

@@ -17,9 +17,13 @@ def entry(name: str, replicas: dict[int, tuple[int, ...]]) -> TopicEntry:
     return TopicEntry(name=name, partitions=replicas, config={}, topic_id=uuid5(NAMESPACE_OID, name))
 
 
+def address(number: int) -> BrokerAddress:
+    return BrokerAddress(broker_id=number, host="h", port=number, endpoints={"PLAINTEXT": ("h", number)})
+
+
 def catalog(*names: str, replicas: dict[int, tuple[int, ...]] | None = None, brokers: int = 1) -> Catalog:
     topics = {name: entry(name, replicas or {0: (1,)}) for name in names}
-    known = {number: BrokerAddress(broker_id=number, host="h", port=number) for number in range(1, brokers + 1)}
+    known = {number: address(number) for number in range(1, brokers + 1)}
     return Catalog(cluster_id="c", topics=topics, brokers=known)
 
 
@@ -29,7 +33,7 @@ def broker(tmp_path: Path) -> ServingBroker:
 
 
 def asked(broker: ServingBroker, *names: str) -> dict[str, list[tuple[int, int]]]:
-    body = run_to_end(metadata._answer(broker.context, 9, list(names) or None))
+    body = run_to_end(metadata._answer(broker.context, 9, "PLAINTEXT", list(names) or None))
     topics = control.decode_response(3, 9, body).topics
     return {str(one.name): [(part.partition_index, part.leader_id) for part in one.partitions] for one in topics}
 

@@ -9,6 +9,7 @@ from headrace.broker.event_loop.deferred_response import DeferredResponse
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.network.frame_runner import Answer, FrameRunner
 from headrace.broker.network.input_gathering import InputGathering
+from headrace.broker.network.peer import Peer
 from headrace.broker.network.response_queue import ResponseQueue
 from headrace.broker.network.send_queue import SendQueue
 from tests.support.raw_kafka import frame
@@ -28,14 +29,14 @@ class Dispatch:
         return 1_000
 
     def take_run(
-        self, template: int | None, buffer: memoryview, start: int, end: int, peer: str
+        self, template: int | None, buffer: memoryview, start: int, end: int, peer: Peer
     ) -> tuple[int | None, int, Sequence[Answer]]:
         self.templates.append(template)
         length = 4 + int.from_bytes(buffer[start : start + 4], "big")
         return (template or 0) + 1, min(start + 2 * length, end), (b"run",)
 
     def answer(
-        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: str
+        self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: Peer
     ) -> Answer:
         self.answered.append(correlation_id)
         return self.deferred if self.deferred is not None else bytes([correlation_id])
@@ -54,7 +55,7 @@ class Played:
             self.pending,
             self.send_queue,
             InputGathering(self.loop, 7),
-            peer="peer",
+            peer=Peer("peer", "PLAINTEXT"),
             output_max_bytes=output_max_bytes,
             give_way=lambda: None,
         )

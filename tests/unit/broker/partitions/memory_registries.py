@@ -76,7 +76,7 @@ class MemoryRegistry:
 
 class MemoryBrokers:
     def __init__(self) -> None:
-        self.known = [BrokerInfo(broker_id=1, host="h", port=1, folder_id="f", timestamp_ms=0)]
+        self.known = [BrokerInfo(broker_id=1, host="h", port=1, folder_id="f", timestamp_ms=0, endpoints={"PLAINTEXT": ("h", 1)})]
 
     def list(self) -> list[BrokerInfo]:
         return self.known

@@ -11,7 +11,7 @@ from tests.unit.broker.hand_worker import HandWorker
 
 
 def at(port: int) -> BrokerAddress:
-    return BrokerAddress(broker_id=2, host="127.0.0.1", port=port)
+    return BrokerAddress(broker_id=2, host="127.0.0.1", port=port, endpoints={})
 
 
 def test_a_broker_that_serves_a_topic_is_not_waited_for_and_one_that_does_not_is_for_a_bounded_time(tmp_path: Path) -> None:

@@ -66,7 +66,7 @@ def test_listening_on_every_address_needs_one_to_tell_clients() -> None:
         advertised_host="broker.example",
         words=["listeners.insecure.allowed=true"],
     )
-    assert (settings.host, settings.advertised_host) == ("0.0.0.0", "broker.example")
+    assert (settings.listeners[0].host, settings.listeners[0].advertised_host) == ("0.0.0.0", "broker.example")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "10.0.0.1", "::", "broker.example"])
@@ -85,4 +85,4 @@ def test_metrics_are_not_served_to_other_machines_without_a_token() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_the_loopback_needs_nothing(host: str) -> None:
-    assert broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host=host).host == host
+    assert broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host=host).listeners[0].host == host

@@ -8,6 +8,7 @@ from headrace.broker.errors import SettingsRefused
 from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import BrokerSettings
 from headrace.broker.settings.definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS
+from headrace.broker.settings.listeners import Listener
 from headrace.broker.settings.sources import Given
 
 
@@ -47,8 +48,16 @@ def test_a_file_alone_can_say_everything_that_flags_can() -> None:
         )
     )
     assert (settings.broker_id, settings.data, settings.zookeeper) == (7, Path("/logs"), "z:1/live")
-    assert (settings.host, settings.port) == ("10.0.0.1", 9000)
-    assert (settings.advertised_host, settings.advertised_port) == ("broker.example", 19_000)
+    assert settings.listeners == [
+        Listener(
+            name="PLAINTEXT",
+            protocol="PLAINTEXT",
+            host="10.0.0.1",
+            port=9000,
+            advertised_host="broker.example",
+            advertised_port=19_000,
+        )
+    ]
     assert (settings.http_host, settings.http_port) == ("0.0.0.0", 9094)
 
 
@@ -67,7 +76,7 @@ def test_flags_go_before_environment_before_file_before_default() -> None:
 def test_a_flag_of_its_own_goes_before_the_file_and_changes_only_what_it_names() -> None:
     text = "listeners=PLAINTEXT://10.0.0.1:9000\nbroker.id=3\nlisteners.insecure.allowed=true\n"
     settings = given(text, port=9001, broker_id=4)
-    assert (settings.host, settings.port, settings.broker_id) == ("10.0.0.1", 9001, 4)
+    assert (settings.listeners[0].host, settings.listeners[0].port, settings.broker_id) == ("10.0.0.1", 9001, 4)
     (listener,) = (one for one in settings.effective if one.name == "listeners")
     assert (listener.value, listener.source) == ("PLAINTEXT://10.0.0.1:9001", "--port")
 
@@ -89,7 +98,7 @@ def test_of_kafkas_names_for_one_setting_the_finest_counts() -> None:
 
 def test_every_fault_of_every_source_is_named_at_once_with_its_place() -> None:
     found = faults(
-        "num.partitions=many\nnum.partition=3\nnonsense\nmax.connections=0\nmax.connections=1\nlisteners=SSL://:1\n"
+        "num.partitions=many\nnum.partition=3\nnonsense\nmax.connections=0\nmax.connections=1\nlisteners=SSL://:1x\n"
         "num.io.threads=8\nretention.ms=5\n",
         "fetch.max.bytes=1",
         environment={"HEADRACE_BROKER_NUM_PARTITION": "4", "HEADRACE_BROKER_LOG_RETENTION_MS": "soon"},
@@ -106,8 +115,7 @@ def test_every_fault_of_every_source_is_named_at_once_with_its_place() -> None:
         "retention.ms: there is no such setting (broker.properties:8): it is a topic's setting; the default for all topics is "
         "log.retention.ms",
         "broker.id: -1 is not from 0 to 2147483647 (--id)",
-        "listeners: 'SSL://:1' is not one PLAINTEXT://HOST:PORT: one listener is served, without TLS or SASL "
-        "(broker.properties:6)",
+        "listeners: 'SSL://:1x': 1x is not from 0 to 65535 (broker.properties:6)",
         "num.partitions: 'many' is not a whole number (broker.properties:1)",
         "max.connections: 0 is not from 1 to 2147483647 (broker.properties:4)",
         "fetch.max.bytes: 1 is not from 1024 to 2147483647 (--set)",

@@ -25,7 +25,7 @@ from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.load_record import read_record
 from headrace.spark.warehouse.topic_table import LOADS, MAIN, TopicTable
 from headrace.spark.warehouse.warehouse import Warehouse
-from tests.support.other_hands import compact, files, rewrite, roll_back, run_that_died
+from tests.support.other_hands import compact, delete_rows, files, rewrite, roll_back, run_that_died
 from tests.support.stored_rows import EVENT, HOUR_MS, Row, record, span, store, write_rows
 
 from ..publish.test_publish_job import Windows, count, proofs, publish, shown, table
@@ -281,6 +281,15 @@ def test_rows_that_somebody_removed_on_purpose_come_back_only_with_a_persons_wor
     assert "/0@1" not in shown(warehouse)
     publish(warehouse, WHOLE, restore=[0])
     assert shown(warehouse) == ALL
+
+
+def test_rows_that_a_delete_file_takes_come_back_only_with_a_persons_word(warehouse: Warehouse, log: Log) -> None:
+    publish(warehouse, WHOLE)
+    delete_rows(warehouse, MAIN, 0, [0])
+    for _ in range(2):
+        with pytest.raises(ReloadRefused, match=f"somebody removed . published rows of {hour_name(0)}"):
+            load_again(warehouse, 0)
+        publish(warehouse, WHOLE)
 
 
 def test_removed_rows_do_not_come_back_with_a_rollback_and_another_load(warehouse: Warehouse, log: Log) -> None:

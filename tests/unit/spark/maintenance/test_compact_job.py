@@ -16,7 +16,7 @@ from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import COMPACTED, Proof
 from headrace.spark.warehouse.topic_table import LOADS, MAIN
 from tests.support.other_hands import compact as rewritten_by_others
-from tests.support.other_hands import files, rewrite, roll_back
+from tests.support.other_hands import delete_rows, files, rewrite, roll_back
 from tests.support.stored_rows import HOUR_MS, span, store
 from tests.support.stored_table import Stored
 
@@ -341,6 +341,29 @@ def test_rows_that_somebody_removed_do_not_come_back_under_another_name(stored: 
         assert stored.publish().published == ()
         assert contents(stored, MAIN) == seen
     assert file_counts(stored)[0] == 3
+
+
+def test_rows_that_a_delete_file_takes_do_not_come_back_in_a_younger_file(stored: Stored) -> None:
+    """Before a publish has taken note of it, and after."""
+    delete_rows(stored.warehouse, MAIN, 0, [1])
+    seen = stored.rows(MAIN)
+    for _ in range(2):
+        assert hour_name(0) not in compact(stored).hours
+        assert stored.rows(MAIN) == seen
+        stored.publish()
+    assert file_counts(stored) == {0: 3, 1: 1}, "the other hour is compacted"
+
+
+def test_a_delete_file_beside_a_compaction_is_not_undone(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = compact_job.commit_compaction
+
+    def late(*arguments: object, **words: object) -> bool:
+        delete_rows(stored.warehouse, MAIN, 0, [1])
+        return commit(*arguments, **words)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(compact_job, "commit_compaction", late)
+    assert compact(stored).hours == []
+    assert 1 not in stored.rows(MAIN)
 
 
 def test_manifests_of_many_loads_are_merged(tmp_path: Path) -> None:

@@ -2,14 +2,9 @@
 each body here, and `PlainAvro`, which samples every load, is held to the same.
 """
 
-import io
 import json
-import math
-from decimal import Decimal
 from typing import Any
 
-import avro.io
-import avro.schema
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
@@ -22,65 +17,9 @@ from headrace.spark.source.flat_avro import FlatAvro
 from headrace.spark.source.plain_avro import NotPlain, PlainAvro
 from headrace.wire.batch.record_batch import Record
 from headrace.wire.schema_id import SIZE, frame
+from tests.support.avro_values import MONEY, PLAIN, record_of, written
 
 from .test_flat_avro import schemas_with_events
-
-MONEY = {"type": "bytes", "logicalType": "decimal", "precision": 9, "scale": 2}
-FIXED_MONEY = {"type": "fixed", "name": "Money", "size": 5, "logicalType": "decimal", "precision": 11, "scale": 3}
-COLOUR = {"type": "enum", "name": "Colour", "symbols": ["RED", "GREEN"], "default": "RED"}
-NEXT = {"name": "next", "type": ["null", "Point"]}
-POINT = {"type": "record", "name": "Point", "fields": [{"name": "x", "type": "double"}, NEXT]}
-NANOS = {"type": "long", "logicalType": "timestamp-nanos"}
-COUNTS = {"type": "map", "values": "long"}
-MAPS = {"type": "array", "items": {"type": "map", "values": "boolean"}}
-MANY_SCRIPTS = {"ключ": 1, "鍵\U0001f511": -2, "": 3}
-PLAIN: dict[str, tuple[Any, Any, Any]] = {
-    "a union of two kinds": (["null", "long", "string"], "7", '"7"'),
-    "a union of two kinds, a number": (["null", "long", "string"], 7, "7"),
-    "a union of two kinds, null": (["null", "long", "string"], None, None),
-    "a union with one kind": (["null", "long"], -(2**63), -(2**63)),
-    "a decimal": (MONEY, Decimal("-12345.67"), Decimal("-12345.67")),
-    "a decimal of nothing": (MONEY, Decimal("0.00"), Decimal("0.00")),
-    "a decimal of fixed size": (FIXED_MONEY, Decimal("-12345678.901"), Decimal("-12345678.901")),
-    "a time in nanoseconds": (NANOS, 1_700_000_000_123_456_789, 1_700_000_000_123_456_789),
-    "an enum with a default": (COLOUR, "GREEN", "GREEN"),
-    "a map with keys of every script": (COUNTS, MANY_SCRIPTS, [*MANY_SCRIPTS.items()]),
-    "an array of maps": (MAPS, [{}, {"a": True}], [[], [("a", True)]]),
-    "no number": ("double", math.nan, math.nan),
-    "minus nothing": ("double", -0.0, -0.0),
-    "a small float": ("float", 1.401298464324817e-45, 1.401298464324817e-45),
-    "text of every script": ("string", "a\u0000ß鍵\U0001f511", "a\u0000ß鍵\U0001f511"),
-    "bytes": ("bytes", b"\x00\xff", b"\x00\xff"),
-    "a record in itself": (POINT, {"x": -0.0, "next": {"x": 1.5, "next": None}}, {"x": -0.0, "next": '{"next": null, "x": 1.5}'}),
-}  # fmt: skip
-
-
-def written(schema: Any, event: Any) -> bytes:
-    """Return the body as Apache's library writes it, and check that it reads it back so."""
-    # Plain longs for what it would take datetimes for, and no check of defaults: those are the reader's.
-    parsed = avro.schema.parse(json.dumps(_numbers_for_times(schema)))
-    out = io.BytesIO()
-    avro.io.DatumWriter(parsed).write(event, avro.io.BinaryEncoder(out))
-    read = avro.io.DatumReader(parsed).read(avro.io.BinaryDecoder(io.BytesIO(out.getvalue())))
-    assert repr(read) == repr(event)
-    return out.getvalue()
-
-
-def _numbers_for_times(schema: Any) -> Any:
-    if isinstance(schema, list):
-        return [_numbers_for_times(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    kept = {name: _numbers_for_times(one) if name in ("type", "items", "values") else one for name, one in schema.items()}
-    if "fields" in kept:
-        kept["fields"] = [{**one, "type": _numbers_for_times(one["type"])} for one in kept["fields"]]
-    if str(kept.get("logicalType", "")).startswith(("timestamp", "date")):
-        del kept["logicalType"]
-    return kept
-
-
-def record_of(*fields: tuple[str, Any], **more: Any) -> dict[str, Any]:
-    return {"type": "record", "name": "R", "fields": [{"name": name, "type": kind} for name, kind in fields], **more}
 
 
 def rows(schema: Any, bodies: list[bytes], *, target: pa.Schema | None = None) -> list[dict[str, Any]]:
@@ -208,3 +147,30 @@ def test_a_sample_is_taken_of_the_first_block_of_each_schema_and_of_every_eighth
         decoder.decode([Record(at, 1_000, None, frame(7 + block // 9, body), ()) for at in range(100)])
         counts.append(len(sampled))
     assert counts == [8, 0, 0, 0, 0, 0, 0, 0, 8, 8]
+
+
+@pytest.mark.parametrize("is_bound_reached", [False, True])
+def test_each_hour_of_a_split_is_sampled_so_that_each_file_is(monkeypatch: pytest.MonkeyPatch, is_bound_reached: bool) -> None:
+    """Fault: a file whose rows stood in blocks between those that were sampled had no record that was decoded twice."""
+    if is_bound_reached:
+        monkeypatch.setattr(decoding, "HOURS_KEPT", 1)
+    sampled: list[int] = []
+    decode = PlainAvro.decode
+
+    def noted(self: PlainAvro, framed: bytes, at: int) -> Any:
+        sampled.append(decode(self, framed, at)["took"])
+        return decode(self, framed, at)
+
+    monkeypatch.setattr(PlainAvro, "decode", noted)
+    schema = record_of(("took", "long"))
+    text, bodies = json.dumps(schema), [written(schema, {"took": at}) for at in range(6)]
+    decoder = BlockDecoder(pa.schema([*writer_columns(text).fields(), *SYSTEM_COLUMNS]), 0, lambda _: text, is_checked=True)
+
+    def block(*hours: int) -> list[int]:
+        sampled.clear()
+        decoder.decode([Record(at, hour * 3_600_000 + at, None, frame(7, bodies[at]), ()) for at, hour in enumerate(hours)])
+        return sorted(sampled)
+
+    assert block(0, 0, 0) == [0, 1, 2]
+    assert block(0, 0, 1, 0, 2, 2) == ([0, 2, 4] if is_bound_reached else [2, 4])
+    assert block(2, 1, -1) == ([0, 1, 2] if is_bound_reached else [2])

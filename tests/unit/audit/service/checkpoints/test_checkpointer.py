@@ -21,8 +21,8 @@ from headrace.audit.service.settings import AuditSettings, TopicTiers
 from headrace.audit.service.store.ledger import Message
 from headrace.audit.service.store.log_books import LogRead
 from headrace.client.fetch.fetched import TopicPartition
+from tests.support.audit_parts import T0, Service, W, mirror, producer, read_of
 from tests.unit.audit.service.checkpoints.topic_in_memory import Killed, TopicInMemory
-from tests.unit.audit.service_parts import T0, Service, W, mirror, producer, read_of
 
 LIVE_LOG = TopicPartition("clicks", 0)
 STEP = 10

@@ -8,9 +8,9 @@ from headrace.audit.service.checkpoints.checkpointer import Checkpointer
 from headrace.audit.service.ingest.collector import Collector
 from headrace.runtime.layout import AUDIT_TOPIC
 from headrace.wire.batch.record_batch import BatchBuilder
+from tests.support.audit_parts import Service
 from tests.support.scripted_broker import Partition, ScriptedBroker
 from tests.unit.audit.service.checkpoints.topic_in_memory import TopicInMemory
-from tests.unit.audit.service_parts import Service
 
 
 @pytest.fixture

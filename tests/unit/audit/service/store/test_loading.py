@@ -1,7 +1,7 @@
 """What is loaded of a topic's books, and what stays in the store."""
 
 from headrace.audit.service.store.loading import StoredWindows
-from tests.unit.audit.service_parts import T0, Service, W, mirror
+from tests.support.audit_parts import T0, Service, W, mirror
 
 
 def test_a_range_told_again_and_a_recount_load_the_windows_that_they_touch_and_no_others(service: Service) -> None:

@@ -3,8 +3,8 @@
 import pytest
 
 from headrace.audit.service.errors import StoreError
+from tests.support.audit_parts import T0, Service, W, complete, mirror, producer
 from tests.support.postgresql import PostgresqlServer
-from tests.unit.audit.service_parts import T0, Service, W, complete, mirror, producer
 
 pytestmark = pytest.mark.needs("postgresql")
 

@@ -12,10 +12,10 @@ import pytest
 from starlette.testclient import TestClient
 
 from headrace.audit.service.request_time import CURRENT, RequestTime, TooLate
-from headrace.audit.service.web import in_time, page
+from headrace.audit.service.web import in_time
 from headrace.audit.service.web.endpoints import application
 from headrace.runtime.web_server import WebServer, bound
-from tests.unit.audit.service_parts import T0, Service, complete, mirror, producer
+from tests.support.audit_parts import T0, Service, complete, mirror, producer
 
 TOPICS = 30
 
@@ -42,10 +42,11 @@ def asked(port: int, path: str) -> tuple[int, bytes]:
         connection.close()
 
 
-def test_pages_and_lists_read_what_is_stored_and_judge_nothing(service: Service) -> None:
+def test_what_the_console_asks_and_lists_read_what_is_stored_and_judge_nothing(service: Service) -> None:
     service.report(*(mirror(0, 100, {T0: 5}, topic=f"t{number}") for number in range(TOPICS)))
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
-        for path in ("/", "/?topic=t1", f"/window?topic=t1&start={T0}", "/api/summary", "/metrics"):
+        stored = ("/api/completeness?topic=t1&newest=5&stored=1", f"/api/window?topic=t1&start={T0}")
+        for path in ("/api/overview", "/api/troubled", *stored, "/api/summary", "/metrics"):
             assert client.get(path).status_code in (200, 400)
             assert service.judge.judged_count == 0, path
         assert len(client.get("/api/completeness?topic=t1").json()) == 1, "a gate asks for one topic, and gets what is true now"
@@ -88,7 +89,7 @@ def test_a_request_that_waits_for_the_books_ends_in_time_and_health_is_answered(
     complete(service)
     with served(service) as port, service.ledger.books.lock:
         answers: list[tuple[int, bytes]] = []
-        askers = [threading.Thread(target=lambda: answers.append(asked(port, "/"))) for _ in range(60)]
+        askers = [threading.Thread(target=lambda: answers.append(asked(port, "/api/overview"))) for _ in range(60)]
         for one in askers:
             one.start()
         begun = time.monotonic()
@@ -99,7 +100,7 @@ def test_a_request_that_waits_for_the_books_ends_in_time_and_health_is_answered(
         assert {status for status, _ in answers} == {503}
         assert len(answers) == 60
     with served(service) as port:
-        assert asked(port, "/")[0] == 200
+        assert asked(port, "/api/overview")[0] == 200
 
 
 def test_requests_that_nobody_waits_for_leave_their_threads(service: Service) -> None:
@@ -108,7 +109,7 @@ def test_requests_that_nobody_waits_for_leave_their_threads(service: Service) ->
         with service.ledger.books.lock:
             gone = [http.client.HTTPConnection("127.0.0.1", port, timeout=20) for _ in range(50)]
             for one in gone:
-                one.request("GET", "/")
+                one.request("GET", "/api/overview")
             deadline = time.monotonic() + 10
             while service.ledger.books.lock._asking < 10 and time.monotonic() < deadline:
                 time.sleep(0.01)
@@ -118,7 +119,7 @@ def test_requests_that_nobody_waits_for_leave_their_threads(service: Service) ->
             while service.ledger.books.lock._asking and time.monotonic() < deadline:
                 time.sleep(0.01)
             assert service.ledger.books.lock._asking == 0
-        assert asked(port, "/")[0] == 200
+        assert asked(port, "/api/overview")[0] == 200
 
 
 def test_the_judge_gives_way_to_requests_between_topics(service: Service) -> None:
@@ -174,8 +175,11 @@ def test_a_number_outside_the_range_is_refused_with_the_range(service: Service, 
             ("/api/sequences", "from_ms"),
             ("/api/summary", "limit"),
             ("/api/changes", "limit"),
-            ("/", "before"),
-            ("/window", "start"),
+            ("/api/completeness", "before"),
+            ("/api/overview", "hours"),
+            ("/api/troubled", "limit"),
+            ("/api/changes", "start"),
+            ("/api/window", "start"),
         ):
             answer = client.get(path, params={**topic, name: value})
             assert answer.status_code == 400, (path, name)
@@ -189,22 +193,10 @@ def test_the_ends_of_the_range_and_far_dates_are_answered(service: Service, valu
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
         for name in ("from_ms", "to_ms", "after"):
             assert client.get("/api/completeness", params={"topic": "clicks", name: value}).status_code == 200
-        assert client.get("/", params={"topic": "clicks", "before": value}).status_code == 200
-        assert client.get("/window", params={"topic": "clicks", "start": value}).status_code == 400
+        assert client.get("/api/completeness", params={"topic": "clicks", "newest": 5, "before": value}).status_code == 200
+        assert client.get("/api/changes", params={"topic": "clicks", "start": value}).status_code == 200
+        assert client.get("/api/window", params={"topic": "clicks", "start": value}).status_code == 400
         assert client.get("/api/sequences", params={"topic": "clicks", "from_ms": value, "to_ms": value}).status_code == 200
-
-
-def test_pages_allow_their_own_script_and_style_only(service: Service) -> None:
-    complete(service)
-    with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
-        for path in ("/", "/?topic=clicks"):
-            answer = client.get(path)
-            policy = answer.headers["content-security-policy"]
-            assert policy == page.POLICY
-            assert policy.count("'sha256-") == 2
-            assert "frame-ancestors 'none'" in policy
-            assert "unsafe" not in policy
-            assert answer.text.count("<script>") == answer.text.count("<style>") == 1
 
 
 def test_a_topic_s_name_is_quoted_in_commands(service: Service) -> None:

@@ -4,7 +4,7 @@ from starlette.testclient import TestClient
 
 from headrace.audit.service.web.endpoints import application
 from headrace.runtime.layout import SCRATCH_PREFIX
-from tests.unit.audit.service_parts import T0, Service, mirror, producer
+from tests.support.audit_parts import T0, Service, mirror, producer
 
 SCRATCH = f"{SCRATCH_PREFIX}loss_1"
 
@@ -19,7 +19,7 @@ def test_a_drill_s_windows_are_in_no_list_and_are_there_for_who_names_it(service
         assert [window["topic"] for window in http.get("/api/completeness").json()] == ["clicks"]
         assert http.get("/api/topics").json() == ["clicks"]
         assert list(http.get("/api/summary").json()) == ["clicks"]
-        for path in ("/", "/metrics"):
+        for path in ("/api/overview", "/api/troubled", "/metrics"):
             page = http.get(path).text
             assert "clicks" in page
             assert SCRATCH not in page

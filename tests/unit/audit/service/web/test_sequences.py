@@ -6,7 +6,7 @@ from headrace.audit.model.books import ProducerBook, Sent, SentKey, WindowBook
 from headrace.audit.model.runs import RunKey
 from headrace.audit.service.web.endpoints import MOST_SENT_MS, application
 from headrace.audit.service.web.sequences import MOST_RANGES, sequences
-from tests.unit.audit.service_parts import T0, Service, W, complete
+from tests.support.audit_parts import T0, Service, W, complete
 
 
 def book(*batches: tuple[int, int], uncertain: tuple[tuple[int, int], ...] = ()) -> WindowBook:

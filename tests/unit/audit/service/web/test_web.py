@@ -1,4 +1,4 @@
-"""The audit service's HTTP answers and its page."""
+"""The audit service's HTTP answers."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from headrace.audit.model.messages import RangeWindow, Stretch
 from headrace.audit.service.store.log_books import LogRead, UnreadableRange
 from headrace.audit.service.web.endpoints import application
 from headrace.client.fetch.fetched import TopicPartition
-from tests.unit.audit.service_parts import CRC, T0, Service, W, complete, mirror, producer, read_of
+from tests.support.audit_parts import CRC, T0, Service, W, complete, mirror, producer, read_of
 
 
 @pytest.fixture
@@ -108,83 +108,71 @@ def lossy(service: Service) -> None:
     service.hear()
 
 
-def test_the_page_of_a_topic_shows_counts_differences_and_verdicts_in_words(service: Service, http: TestClient) -> None:
+def test_one_window_is_asked_for_by_its_start(service: Service, http: TestClient) -> None:
     lossy(service)
-    page = http.get("/?topic=clicks").text
-    for words in ("2015-05-17 08:00", "4 (−1)", "INCOMPLETE", "COMPLETE", "the first tier that differs", ">mirror</th>"):
-        assert words in page
-    assert "http://" not in page
-    assert "https://" not in page
-    assert " src=" not in page
+    found = http.get("/api/window", params={"topic": "clicks", "start": T0}).json()
+    assert found == http.get("/api/completeness", params={"topic": "clicks"}).json()[0]
+    assert http.get("/api/window", params={"topic": "clicks", "start": 5}).status_code == 400
+    assert http.get("/api/window", params={"topic": "clicks"}).status_code == 400
 
 
-def test_the_page_of_a_window_names_the_records_and_the_command_that_reads_them(service: Service, http: TestClient) -> None:
-    lossy(service)
-    page = http.get("/window", params={"topic": "clicks", "start": T0}).text
-    assert "kcat -C -b live:9092 -t clicks -p 0 -o 4 -c 1 -e" in page
-    assert "INCOMPLETE" in page
-    fine = http.get("/window", params={"topic": "clicks", "start": T0 + W}).text
-    assert "No record of this window is known to be missing" in fine
-    assert http.get("/window", params={"topic": "clicks", "start": 5}).status_code == 400
-
-
-def test_the_overview_shows_topics_by_hour_with_their_worst_verdict(service: Service, http: TestClient) -> None:
+def test_the_overview_has_topics_by_hour_with_their_worst_verdict_and_all_windows_by_verdict(
+    service: Service, http: TestClient
+) -> None:
     lossy(service)
     service.report(producer({T0: 5}, closed=False, topic="views"), offset=2)
     service.judge.bring_up_to_date()
-    page = http.get("/").text
-    for words in ("05-17 08h", 'class="hour v-INCOMPLETE">INCOMPLETE 1<', 'href="/?topic=views"', "2 of 2 topics"):
-        assert words in page
-    assert 'With open questions: <a href="/?topic=clicks">' in page
-    assert "views" not in http.get("/?q=lick").text
-    assert "No topic contains" in http.get("/?q=nothing").text
+    found = http.get("/api/overview").json()
+    assert found["topics"]["clicks"] == {
+        "hours": [[T0 - T0 % 3_600_000, ["INCOMPLETE", 1]]],
+        "windows": {"COMPLETE": 1, "INCOMPLETE": 1},
+    }
+    assert (found["total"], found["after"], list(found["topics"])) == (2, None, ["clicks", "views"])
+    first = http.get("/api/overview", params={"limit": 1}).json()
+    assert (list(first["topics"]), first["after"]) == (["clicks"], "clicks")
+    rest = http.get("/api/overview", params={"limit": 1, "after": "clicks"}).json()
+    assert (list(rest["topics"]), rest["after"]) == (["views"], None)
+    assert list(http.get("/api/overview", params={"q": "lick"}).json()["topics"]) == ["clicks"]
 
 
-def test_the_overview_is_paged(service: Service, http: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.audit.service.web.endpoints.PAGE_TOPICS", 2)
-    for name in "abc":
-        service.report(producer({T0: 1}, topic=name))
-    service.judge.bring_up_to_date()
-    first = http.get("/").text
-    assert "after=b" in first
-    assert 'topic=c"' not in first.split("<table>")[1]
-    assert 'topic=c"' in http.get("/?after=b").text
-
-
-def test_pages_are_for_light_and_dark_for_phones_and_for_the_keyboard(service: Service, http: TestClient) -> None:
+def test_troubled_topics_come_with_the_latest_window_of_each_verdict(service: Service, http: TestClient) -> None:
     lossy(service)
-    for address in ("/", "/?topic=clicks", f"/window?topic=clicks&start={T0}"):
-        page = http.get(address).text
-        for words in ("prefers-color-scheme: dark", "max-width: 40rem", 'name="viewport"', 'class="skip"', ":focus-visible"):
-            assert words in page
-
-
-def test_the_page_escapes_what_topics_and_producers_call_themselves(service: Service, http: TestClient) -> None:
-    report = replace(producer({T0: 1}, closed=False, topic="<i>t</i>"), instance="<b>me</b>")
-    service.report(report)
     service.judge.bring_up_to_date()
-    for page in (http.get("/").text, http.get("/", params={"topic": "<i>t</i>"}).text):
-        assert "<b>" not in page
-        assert "<i>" not in page
-        assert "&lt;i&gt;t" in page
-    assert "&lt;b&gt;me" in page
+    assert http.get("/api/troubled").json() == [
+        {
+            "topic": "clicks",
+            "verdict": "INCOMPLETE",
+            "windows": 1,
+            "missing": 1,
+            "doubled": 0,
+            "altered": 0,
+            "window_start_ms": T0,
+        }
+    ]
 
 
-def test_the_page_holds_before_anything_was_mentioned_and_with_times_that_no_calendar_has(
-    service: Service, http: TestClient
-) -> None:
-    assert "No topic has been mentioned" in http.get("/").text
-    far = (1 << 62) - (1 << 62) % W
-    service.report(producer({far: 1, -W: 2}))
-    page = http.get("/?topic=clicks").text
-    assert f"{far} ms" in page
-    assert "without a time" in page
-    assert http.get("/?topic=unheard-of").status_code == 200
+def test_the_newest_windows_before_one_and_its_own_changes_are_answered(service: Service, http: TestClient) -> None:
+    lossy(service)
+    service.judge.bring_up_to_date()
+    (older,) = http.get("/api/completeness", params={"topic": "clicks", "newest": 5, "before": T0 + W}).json()
+    assert older["window_start_ms"] == T0
+    changes = http.get("/api/changes", params={"topic": "clicks", "start": T0}).json()
+    assert {one["window_start_ms"] for one in changes} == {T0}
 
 
-def test_the_page_says_what_cannot_be_reached(service: Service, http: TestClient) -> None:
-    service.faults = ["The live log cannot be read now: refused"]  # type: ignore[attr-defined]
-    assert "The live log cannot be read now: refused" in http.get("/").text
+def test_addresses_of_pages_lead_to_the_console_where_it_is_known(service: Service) -> None:
+    site = service.site(console="http://127.0.0.1:8088")
+    http = TestClient(application(service.ledger, service.judge, service.clock, site), follow_redirects=False)
+    for asked, there in (
+        ("/", "/"),
+        ("/?topic=a%26b", "/topic?topic=a%26b"),
+        ("/window?topic=t&start=5", "/window?topic=t&start=5"),
+    ):
+        answer = http.get(asked)
+        assert (answer.status_code, answer.headers["location"]) == (307, f"http://127.0.0.1:8088{there}")
+    alone = TestClient(application(service.ledger, service.judge, service.clock, service.site()))
+    assert alone.get("/").status_code == 404
+    assert "headrace console run" in alone.get("/").text
 
 
 def test_windows_come_page_by_page_and_only_when_they_changed(service: Service, http: TestClient) -> None:

@@ -1,0 +1,1 @@
+"""Measures the console with a real browser."""

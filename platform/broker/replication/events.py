@@ -1,0 +1,126 @@
+"""What may happen to a replica: the machine's input. Pure."""
+
+from dataclasses import dataclass
+
+from .facts import FetchAnswer, LogFacts, ReplicaFetch
+from .state import State
+from .suspicion import Signs
+from .swaps import Answer, Swap
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeRead:
+    """The node was read, None when there is none. `is_synced` False: perhaps from a server that lags behind."""
+
+    state: State | None
+    is_synced: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SwapAnswered:
+    swap: Swap
+    answer: Answer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Produce:
+    """A producer wants to append. `duplicate_end`: its batch is in the log already and ends there."""
+
+    token: int
+    duplicate_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Appended:
+    """The batch of an `Append` is in the log."""
+
+    token: int
+    log: LogFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogChanged:
+    """The log is different now: batches were copied, its start has moved, it was cut, or damage was found."""
+
+    log: LogFacts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FlushDone:
+    """A flush of the log's `incarnation` has put everything before `flushed_offset` on disk."""
+
+    incarnation: int
+    flushed_offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchReceived:
+    """`own_epoch`, `own_crc`: of the batch of this log that ends at the fetch's `written_offset`; None when none ends there."""
+
+    fetch: ReplicaFetch
+    own_epoch: int | None
+    own_crc: int | None
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerReceived:
+    answer: FetchAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchRefused:
+    """The leader does not answer this replica's fetch, and says the epoch in which it leads, if it leads."""
+
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeaderSilent:
+    """The leader does not answer fetches."""
+
+    signs: Signs
+    dead: frozenset[int]
+    """The brokers without a registration."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tick:
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteRecords:
+    token: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured:
+    min_insync_replicas: int
+    acks_on_disk: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recover:
+    """Every member has lost its life, or a person has decided: this replica goes on alone, at `start_offset`."""
+
+    start_offset: int
+
+
+Event = (
+    NodeRead
+    | SwapAnswered
+    | Produce
+    | Appended
+    | LogChanged
+    | FlushDone
+    | FetchReceived
+    | AnswerReceived
+    | FetchRefused
+    | LeaderSilent
+    | Tick
+    | DeleteRecords
+    | Configured
+    | Recover
+)

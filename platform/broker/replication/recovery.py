@@ -1,0 +1,76 @@
+"""What is lost when every member of the set has lost its life, and which replica goes on. Pure.
+
+`headrace partition recover --dry-run` shows a `Plan` before anything is decided.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .facts import LogFacts
+from .lives import Lives
+from .state import State
+
+UNKNOWN_BYTES = 1 << 40
+"""How much may have been written and lost so that nobody knows of it: what was not flushed was in the memory of one machine, and
+an offset advances by at least a byte."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A replica that can be reached, and what it knows."""
+
+    broker_id: int
+    lives: Lives
+    log: LogFacts
+    damaged: tuple[tuple[int, int], ...] = ()
+    """Half-open ranges of its log that cannot be read."""
+    high_watermark: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`chosen` goes on at `start_offset`. `lost`: per replica, the offset ranges that would be lost if it were the one."""
+
+    chosen: int
+    start_offset: int
+    lost: dict[int, tuple[tuple[int, int], ...]]
+
+
+def is_due(node: State, candidates: Sequence[Candidate]) -> bool:
+    """Return whether no member can lead: each one was heard, and none has the life that the set names."""
+    by_broker = {each.broker_id: each for each in candidates}
+    return bool(node.members) and all(
+        member.broker_id in by_broker and member.life not in by_broker[member.broker_id].lives for member in node.members
+    )
+
+
+def plan(node: State, candidates: Sequence[Candidate]) -> Plan:
+    """Return who goes on: the newest epoch, then the longest log without damage. Raises ValueError without candidates.
+
+    The next batch goes behind every offset that may have been used, so that no offset means two records.
+    """
+    if not candidates:
+        raise ValueError("no replica of the partition can be reached: start its brokers first")
+    chosen = max(candidates, key=_worth)
+    start_offset = behind_all(node, candidates)
+    lost = {
+        each.broker_id: (*each.damaged, *(((each.log.end_offset, start_offset),) if each.log.end_offset < start_offset else ()))
+        for each in candidates
+    }
+    return Plan(chosen=chosen.broker_id, start_offset=start_offset, lost=lost)
+
+
+def behind_all(node: State, candidates: Sequence[Candidate]) -> int:
+    """Return an offset behind every one that was used. Consumers and mirrors may have read what no replica holds any more."""
+    known = max(
+        [each.log.end_offset for each in candidates]
+        + [each.high_watermark for each in candidates]
+        + [each.start_offset for each in node.epochs]
+        + [end for _, end in node.lost]
+    )
+    return known + UNKNOWN_BYTES
+
+
+def _worth(one: Candidate) -> tuple[int, int, int]:
+    damaged = sum(end - begin for begin, end in one.damaged)
+    return one.log.last_epoch, one.log.end_offset - one.log.log_start_offset - damaged, -one.broker_id

@@ -1,0 +1,29 @@
+"""Agents and producers: when each last reported, what it has shipped, and who has not sent a final report."""
+
+from ...audit import client as audit
+from ..answers import ASK_MS, Answers, part
+from ..asked import Asked
+from ..rendering import render
+from .topic import producer_row
+
+PRODUCERS = 200
+SOURCES = 100
+
+
+def page(answers: Answers, asked: Asked) -> str:
+    """Return the page."""
+    q = asked.text("q")
+    unsealed, away = part(answers.layout, lambda: audit.unsealed(answers.audit_url, timeout_ms=ASK_MS))
+    mine = [one for one in unsealed or () if q in one["instance"] or any(q in topic for topic in one["topics"])]
+    agent = answers.status("agent")
+    return render(
+        "producers",
+        q=q,
+        away=away,
+        rows=[producer_row(one) for one in mine[:PRODUCERS]],
+        total=len(mine),
+        agent=agent,
+        sources=(agent or {}).get("sources", [])[:SOURCES],
+        file=answers.layout.run / "agent.json",
+        now_ms=answers.clock.now_ms(),
+    )

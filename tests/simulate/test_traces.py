@@ -1,0 +1,14 @@
+"""The eighteen traces of decision 66 end as they must."""
+
+import pytest
+
+from .traces import TRACES
+
+
+@pytest.mark.parametrize("name", TRACES)
+def test_a_trace_ends_well(name: str) -> None:
+    TRACES[name]()
+
+
+def test_each_of_the_eighteen_traces_is_there() -> None:
+    assert {name[:2] for name in TRACES} == {f"{number:02}" for number in range(1, 19)}

@@ -1,0 +1,15 @@
+"""The eighteen traces of decision 66, each a scenario that plays one history and says what must hold.
+
+They raise when a promise is broken. `test_safeguards.py` shows that each does when its rule is off.
+"""
+
+from collections.abc import Callable
+
+from . import damage_and_loss, sets_and_takeovers
+
+TRACES: dict[str, Callable[[], None]] = {
+    name.removeprefix("trace_"): value
+    for module in (sets_and_takeovers, damage_and_loss)
+    for name, value in vars(module).items()
+    if name.startswith("trace_")
+}
