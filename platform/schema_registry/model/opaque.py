@@ -1,7 +1,7 @@
 """Schemas of other kinds than Avro: stored and served, never compared. Pure.
 
-Only compatibility NONE is offered for them: what one version of a JSON Schema or of a .proto file can read of another one's data
-is not known here, and a registry that says "compatible" without knowing would be worse than one that refuses.
+A subject's first version is accepted at every level. A second one needs level NONE: the registry does not know which versions of
+a JSON Schema or of a .proto file read each other's data, and must not call them compatible.
 """
 
 import json

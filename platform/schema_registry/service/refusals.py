@@ -71,8 +71,8 @@ def not_permitted(what: str) -> RegistryError:
 
 def only_none(subject: str, schema_type: str, level: str) -> RegistryError:
     return not_permitted(
-        f"schemas of type {schema_type} are kept with compatibility NONE only, they are not compared here, and subject "
-        f"'{subject}' is to keep {level}: PUT /config/{subject} with NONE first, or use AVRO"
+        f"this registry does not compare schemas of type {schema_type}, and subject '{subject}' has level {level}: a second "
+        f"version needs level NONE. PUT /config/{subject} with NONE first, or use AVRO"
     )
 
 
