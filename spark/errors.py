@@ -158,7 +158,7 @@ class LeaseLost(WarehouseError):
     retriable: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name}: this process was not heard of, so another one took over; nothing is lost, run it again")
+        super().__init__(f"{name}: this process lost its lease, and another one took over; nothing is lost, run it again")
 
 
 class EmptyWarehouse(WarehouseError):

@@ -70,7 +70,7 @@ class FolderOfAnotherCluster(BrokerError):
         super().__init__(
             f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be made anew, beside the "
             "logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json from the folder "
-            "if the logs are to be left aside"
+            "if you do not need the logs"
         )
 
 
@@ -81,7 +81,7 @@ class FolderOfOldFormat(BrokerError):
         super().__init__(
             f"the data folder {folder} is of log format {found} and this release reads and writes format {known}, in which a "
             "batch's offsets end where the next batch begins (decision 1). Nothing in it was changed. Give an empty folder, "
-            f"or go on with a release that writes format {found} and copy the topics over with any Kafka client"
+            f"or use a release that writes format {found} and copy the topics over with any Kafka client"
         )
 
 

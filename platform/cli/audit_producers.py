@@ -76,7 +76,7 @@ def list_unsealed(arguments: argparse.Namespace) -> int:
         topics = ", ".join(run["topics"]) or "no topic"
         print(f"{run['instance']}  {topics}  silent for {run['silent_ms'] // 1000} s{lost}{retired}")
     if not runs:
-        print("Every producer that the audit has heard of has sealed.")
+        print("Every producer known to the audit has sealed.")
     return 0
 
 

@@ -51,7 +51,7 @@ def configure(actions: "Actions") -> None:
 
     recount = actions.add_parser(
         "recount",
-        help="have a tier that the audit reads back counted anew",
+        help="count a tier that the audit reads back again",
         description="Have the live or the offline log of a topic read again from its start. What expired there stays known.",
         epilog="example: headrace audit recount --tier offline --topic access_log",
     )
@@ -125,7 +125,7 @@ def recount(arguments: argparse.Namespace) -> int:
     from ..audit.client import recount as ask
 
     ask(arguments.url, tier=arguments.tier, topic=arguments.topic)
-    print(f"{arguments.tier} of {arguments.topic} is counted anew; see `headrace audit report --topic {arguments.topic}`")
+    print(f"{arguments.tier} of {arguments.topic} is counted again; see `headrace audit report --topic {arguments.topic}`")
     return 0
 
 

@@ -1,7 +1,7 @@
 """What a step of `headrace load --all` leaves for Prometheus: a file for the textfile collector of node_exporter.
 
-A load is no server: it ends. Each step replaces its own file, `headrace_load_STEP.prom`, when it has ended, well or not; the time
-of the last good end stays in it.
+A load is not a server: it ends. Each step replaces its own file, `headrace_load_STEP.prom`, when it has ended, well or not; the
+time of the last good end stays in it.
 """
 
 import re

@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="cluster of the audit's topic (default: --bootstrap; of a sink on the offline cluster the live one)",
     )
     common.add_argument(
-        "--no-audit", action="store_true", help="tell the audit nothing (needed for another cluster than live and offline)"
+        "--no-audit", action="store_true", help="report nothing to the audit (needed for another cluster than live and offline)"
     )
     common.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     common.add_argument("--most-bytes", type=_count, metavar="N", help="held at most (default: 8 MiB; files: 64 MiB)")

@@ -53,7 +53,7 @@ class LedgerReader:
                     continue
                 empty += 1
                 if empty > _MOST_EMPTY:
-                    raise BadAnswer(self._cluster.bootstrap, "Fetch", f"the ledger stands at {offset} and ends at {end}")
+                    raise BadAnswer(self._cluster.bootstrap, "Fetch", f"the ledger is at {offset} and ends at {end}")
         finally:
             fetcher.close()
 

@@ -65,7 +65,7 @@ class Backup:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
         if wrong := [path for path in nodes if not path.startswith(tuple(f"{root}/" for root in ROOTS))]:
-            raise ValueError(f"{wrong[0]!r} is no path of the tree that is copied")
+            raise ValueError(f"{wrong[0]!r} is not a path of the tree that is copied")
         return cls(cluster=cluster, next_producer_id=None if following is None else int(following), nodes=nodes)
 
 

@@ -43,7 +43,7 @@ class VersionConflict(CoordinationError):
 
     def __init__(self, what: str, path: str) -> None:
         self.path = path
-        super().__init__(f"{what} {path} in ZooKeeper: somebody else changed it meanwhile: read it again and decide anew")
+        super().__init__(f"{what} {path} in ZooKeeper: another process changed it: read it again and decide again")
 
 
 class UnreadableNode(CoordinationError):
@@ -97,4 +97,4 @@ class NotRegistered(CoordinationError):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        super().__init__(f"nothing written: {path} is not registered any more (session lost): claim the partitions anew first")
+        super().__init__(f"nothing written: {path} is not registered any more (session lost): claim the partitions again first")

@@ -42,7 +42,7 @@ class TreeLost(CoordinationError):
     def __init__(self, hosts: str, known: ClusterId | None) -> None:
         found = "knows no cluster" if known is None else f"is of the cluster {known.cluster_id}"
         super().__init__(
-            f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process goes on with what it knows itself: "
+            f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process continues with its own copy: "
             "`headrace zookeeper import` brings a copy back (docs/OPERATIONS.md)"
         )
 

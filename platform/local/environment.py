@@ -303,11 +303,11 @@ def main() -> int:
         sys.stderr.write(f"{hot_paths(venv, CHECKOUT)}\n")
     except InstallFailed as error:
         sys.stderr.write(
-            f"\nheadrace: {error}\nAll of it: {venv / 'install.log'}. The same command goes on where this one ended.\n"
+            f"\nheadrace: {error}\nAll of it: {venv / 'install.log'}. The same command continues where this one ended.\n"
         )
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nheadrace: interrupted, nothing is left running; the same command goes on where this one ended\n")
+        sys.stderr.write("\nheadrace: interrupted, nothing is left running; the same command continues where this one ended\n")
         return 130
     return 0
 

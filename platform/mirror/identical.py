@@ -109,7 +109,7 @@ class IdenticalPlacement:
         if comparison is TailComparison.SAME:
             return None
         return (
-            f"the source's topic was deleted and made anew since offset {end} was copied, and does not hold the same there; "
+            f"the source's topic was deleted and created again since offset {end} was copied, and does not hold the same there; "
             f"{WRITTEN_ANEW}"
         )
 

@@ -309,6 +309,6 @@ def _diverged(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> Partitio
         copy,
         Phase.DIVERGED,
         f"the source's batch {header.position} to {header.next_offset} lies across offset {copy.fetch_offset}, where the "
-        f"destination has a border: the source has been written anew; {WRITTEN_ANEW}",
+        f"destination has a border: the source has been rewritten; {WRITTEN_ANEW}",
         now_ms,
     )

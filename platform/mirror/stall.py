@@ -129,7 +129,7 @@ def why_stalled(progress: Progress, names: list[TopicPartition], error: str) -> 
     behind = sum(progress.partitions[name].lag_bytes for name in names)
     named = ", ".join(f"{name.topic}-{name.partition}" for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"stands still since {since}: {error} ({named}{more}, {behind} bytes behind)"
+    return f"has made no progress since {since}: {error} ({named}{more}, {behind} bytes behind)"
 
 
 def why_unreported(failure: tuple[int, str] | None, *, now_ms: int, stall_after_ms: int) -> str | None:

@@ -50,7 +50,7 @@ class Ledger:
     process dies with them, the audit does not know of them.
     """
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is no loss: sent, unanswered, told to the audit as such."""
+    """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is not a loss: sent, unanswered, told to the audit as such."""
 
     @property
     def under_way(self) -> int:

@@ -109,7 +109,7 @@ def looked_at(start: Positions, ends: LogEnds, topic_id: str, *, is_earliest: bo
 
 def _another_topic(start: Positions, ends: LogEnds) -> Looked:
     """All of the other topic is unread; what was left of the old one is lost, and nobody knows how much that was."""
-    reason = "the topic was deleted and made anew (its id is another): its new log is read from its start"
+    reason = "the topic was deleted and created again (its id is another): its new log is read from its start"
     lost = [
         Gap(partition=partition, from_offset=offset, to_offset=offset, reason=reason)
         for partition, offset in sorted(start.offsets.items())

@@ -162,7 +162,7 @@ class ReloadJob:
                 raise ReloadRefused(
                     table.topic,
                     f"{path}, which another engine wrote, holds {len(rows) - known} rows of loads whose snapshots have expired: "
-                    f"nobody knows from which offsets; move the table's folder away and load the topic anew",
+                    f"the offsets are unknown; move the table's folder away and load the topic again",
                 )
         return found
 
@@ -178,7 +178,8 @@ class ReloadJob:
             if removed:
                 raise ReloadRefused(
                     table.topic,
-                    f"somebody removed {removed} published rows of {hour_name(hour)}, and a reload would bring them back: if "
+                    f"another program removed {removed} published rows of {hour_name(hour)}, and a reload would bring "
+                    "them back: if "
                     f"that is wanted, give `--restore {hour_name(hour)}` too",
                 )
 

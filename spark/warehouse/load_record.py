@@ -84,7 +84,8 @@ def read_record(folder: StorePath, run: str) -> LoadRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(
-            f"{path} is no load's record ({type(error).__name__}: {error}): move it away, and what it said of this load is told "
+            f"{path} is not a load's record ({type(error).__name__}: {error}): move it away, and what it said of this "
+            "load is told "
             "by the files alone"
         ) from error
 
@@ -131,7 +132,8 @@ def read_compaction(records: StorePath, folder: str) -> CompactionRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(
-            f"{path} is no compaction's record ({type(error).__name__}: {error}): restore it; without it nobody knows of which "
+            f"{path} is not a compaction's record ({type(error).__name__}: {error}): restore it; without it nobody "
+            "knows of which "
             "loads its files hold rows"
         ) from error
 

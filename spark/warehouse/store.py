@@ -1,7 +1,7 @@
 """Files of the warehouse wherever it stands: a `Path` of this machine, or an `ObjectPath` of an object store.
 
 A file that is not there is FileNotFoundError in both. A store that does not answer is StoreUnreachable and never taken for a
-loss: it is no WarehouseError, so that who calls a damaged file damaged does not catch it.
+loss: it is not a WarehouseError, so that who calls a damaged file damaged does not catch it.
 """
 
 import hashlib

@@ -246,7 +246,9 @@ class TopicTable:
                     snapshot.delete_data_file(file)
 
         if not self.commit(move, still_wanted=lambda: self.snapshot_id(MAIN) == before):
-            raise WarehouseError(f"table {self.topic!r}: somebody changed its branch {MAIN!r} during the publish: run it again")
+            raise WarehouseError(
+                f"table {self.topic!r}: another program changed its branch {MAIN!r} during the publish: run it again"
+            )
 
     @property
     def last_publish(self) -> int:

@@ -103,7 +103,7 @@ def test_a_mirror_that_stands_still_is_told_by_status_with_the_partition_until_i
         def told() -> bool:
             code, seen = status(platform)
             words = seen.get("mirror", "")
-            return code == 1 and "stands still since 20" in words and "orders-0" in words
+            return code == 1 and "has made no progress since 20" in words and "orders-0" in words
 
         eventually(told, within_ms=WITHIN_MS, every_ms=500, what="the mirror's standstill told")
     finally:

@@ -20,8 +20,8 @@ BLOCKS = [re.sub(r"^    ", "", block, flags=re.MULTILINE) for block in BLOCK.fin
 PICTURE, MAKE, LOGGING, READING, WALK = BLOCKS
 COMMANDS = [line.split("  #")[0].strip() for line in WALK.splitlines()]
 LINES = 2_000
-NOISE = re.compile(r"SLF4J|log4j|WARN|Setting default log level|Using Spark's|Traceback|^\d\d/\d\d/\d\d ", re.MULTILINE)
-"""What Java and Spark say of themselves."""
+NOISE = re.compile(r"SLF4J|log4j|WARN |Setting .*log level|Using Spark's|Traceback|^\d\d/\d\d/\d\d ", re.MULTILINE)
+"""Banners of Java and Spark. One stays: the JVM's line about the module jdk.incubator.vector, which no option turns off."""
 
 Said = Mapping[str, subprocess.CompletedProcess[str]]
 

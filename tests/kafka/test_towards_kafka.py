@@ -248,5 +248,5 @@ def test_a_sources_topic_that_was_made_anew_is_told_and_not_mixed_with_the_copy(
         send(ours, topic, numbered("b", 600))
         copying.start()
         errors = eventually(lambda: copying.status()["errors"], within_ms=60_000, what="the error")
-        assert "deleted and made anew" in errors[0]["error"]
+        assert "deleted and created again" in errors[0]["error"]
         copying.assert_copied({(topic, 0): values})

@@ -160,7 +160,7 @@ class _Server(ThreadingHTTPServer):
                 one.shutdown(socket.SHUT_RD)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no fault of ours; what is one, is logged by the handler."""
+        """A client that went away is not a fault of ours; what is one, is logged by the handler."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -39,7 +39,7 @@ class FileLedger:
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError) as error:
-            raise SinkRefused(f"{ledger} is no ledger of a sink ({error!r}): without it, some is written again") from error
+            raise SinkRefused(f"{ledger} is not a ledger of a sink ({error!r}): without it, some is written again") from error
         for left in self.scratch.glob(f"{_stem(name)}@*.tmp"):
             left.unlink(missing_ok=True)
         return found

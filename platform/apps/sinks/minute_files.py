@@ -124,7 +124,7 @@ class MinuteFiles:
 
     def _unwritten(self, error: OSError) -> SinkRefused:
         """Nobody knows how much of the file is written: the next process begins it anew."""
-        return SinkRefused(f"{self._folder} cannot be written ({error}): started again, the sink goes on behind what is finished")
+        return SinkRefused(f"{self._folder} cannot be written ({error}): restart the sink: it continues after what is finished")
 
     def _opened(self, record: EventRecord, minute: int) -> _Open:
         one = record.message

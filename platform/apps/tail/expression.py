@@ -33,7 +33,7 @@ _COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=", "contains", "startswith",
 
 
 class ExpressionRefused(HeadraceError):
-    """The text is no expression."""
+    """The text is not an expression."""
 
     def __init__(self, text: str, at: int, why: str) -> None:
         self.at = at
@@ -95,7 +95,7 @@ class _Parser:
             match = _TOKEN.match(self._text, at)
             if match is None:
                 at += len(self._text[at:]) - len(self._text[at:].lstrip())
-                raise ExpressionRefused(self._text, at, "this is no word of the language")
+                raise ExpressionRefused(self._text, at, "unknown word")
             kind = match.lastgroup or ""
             found.append(_Token(kind, match[kind], match.start(kind)))
             at = match.end()

@@ -158,5 +158,5 @@ def respond(body: bytes) -> tuple[bytes]:
 def required(array: Sequence[Any] | None) -> Sequence[Any]:
     """Return an array that may not be null. Raises: MalformedFrame; kio reads a null there without complaint."""
     if array is None:
-        raise MalformedFrame("a null where an array must stand")
+        raise MalformedFrame("null instead of an array")
     return array

@@ -241,7 +241,7 @@ def _advertised(host: str | None, listener: str | None, listened_host: str, faul
     if listener is not None:
         _, listener_host, listener_port = listener_parts(listener)
         if not (host or listener_host):
-            faults.append(f"advertised.listeners: {listener!r} tells clients no host")
+            faults.append(f"advertised.listeners: {listener!r} has no host for clients")
         return host or listener_host, int(listener_port) or None
     if host is None and listened_host in ("0.0.0.0", "::"):
         faults.append(
@@ -255,7 +255,7 @@ def _check_reach(host: str, values: Mapping[str, str | None], faults: list[str])
     if not is_loopback(host) and values["listeners.insecure.allowed"] != "true":
         faults.append(
             f"listeners: other machines reach {host}, and this broker has neither TLS nor login yet: listen on the loopback, "
-            "or say listeners.insecure.allowed=true where the network lets nobody else reach it"
+            "or set listeners.insecure.allowed=true if only trusted clients can reach it"
         )
     http_host = values["http.host"] or "127.0.0.1"
     if values["http.port"] is not None and not is_loopback(http_host) and values["http.token.file"] is None:

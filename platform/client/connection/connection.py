@@ -32,7 +32,7 @@ Buffer = bytes | bytearray | memoryview
 LARGEST_ANSWER_BYTES = 256 << 20
 """A response that claims to be larger is rejected. Read as a length, the text `HTTP` would be 1.2 GB."""
 PROGRESS_BYTES = 256 << 10
-"""For each so many bytes, either way, a request has its whole time anew: a slow line is no broker that is away."""
+"""For each so many bytes, either way, a request has its whole time anew: a slow line is not a broker that is away."""
 _GATHERED_FROM = 64 << 10
 _MOST_PIECES = 512
 """Of one call to the kernel, which takes 1,024."""

@@ -290,7 +290,7 @@ class Rebalancer:
         raise RebalanceFailed(self._group, self._consumer_id, waited[longest], why)
 
     def _drop_gone(self, existing: Mapping[str, Collection[int]]) -> None:
-        """Take away what is read of topics that were deleted, or deleted and made anew. Nothing of it is committed: the next
+        """Take away what is read of topics that were deleted, or deleted and created again. Nothing of it is committed: the next
         topic of that name has other records, and they would be skipped up to there.
         """
         ids = self._partitions.topic_ids

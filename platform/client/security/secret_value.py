@@ -37,7 +37,7 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled: hand over the path of the client configuration and read it there")
+        raise TypeError("a secret is not pickled: pass the path of the client configuration and read it there")
 
 
 class BadReference(ValueError):

@@ -118,7 +118,7 @@ class Child:
         self._next_start_ms = now_ms + RESTART.wait_ms(self._deaths)
         self._deaths += 1
         self._restarts += 1
-        self.state, self.reason = "restarting", f"ended by itself (exit {code}); its log: {self.log_path}"
+        self.state, self.reason = "restarting", f"ended unexpectedly (exit {code}); its log: {self.log_path}"
         log.warning("process_died", name=self.spec.name, exit_code=code, restarts=self._restarts)
 
     def stop(self, now_ms: int) -> None:

@@ -35,7 +35,7 @@ COPY_SETTINGS = {
 }
 """Kafka's retention goes by event time: any other than -1 deletes old events as soon as they are copied."""
 _NEEDED = {
-    "compression.type": ("producer", "the destination would pack every batch anew, and no batch could be compared any more"),
+    "compression.type": ("producer", "the destination would repack every batch, and no batch could be compared any more"),
     "message.timestamp.type": ("CreateTime", "the destination would replace every event's time by its own"),
     "cleanup.policy": ("delete", "compaction would delete copied events"),
 }

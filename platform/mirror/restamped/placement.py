@@ -220,7 +220,7 @@ class RestampedPlacement:
         """Return why copying must not go on: the source's topic was made anew under its old name."""
         present = self._source_ids.get(name.topic, "")
         if entry.source_id and present and entry.source_id != present:
-            return f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; {WRITTEN_ANEW}"
+            return f"the source's topic was deleted and created again since offset {entry.to_offset} was copied; {WRITTEN_ANEW}"
         return None
 
     def begun(self, standings: Mapping[TopicPartition, Standing], source_ids: Mapping[str, str]) -> None:

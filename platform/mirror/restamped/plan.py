@@ -122,6 +122,6 @@ def _across(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> PartitionC
         copy,
         Phase.DIVERGED,
         f"the source's batch {header.base_offset} to {header.next_offset} lies across offset {copy.copied_to}, up to which it is "
-        f"copied: the source has been written anew; {WRITTEN_ANEW}",
+        f"copied: the source has been rewritten; {WRITTEN_ANEW}",
         now_ms,
     )

@@ -1,4 +1,4 @@
-"""What can be wrong with a journal, by name. A full journal is no error: its drops are counted."""
+"""What can be wrong with a journal, by name. A full journal is not an error: its drops are counted."""
 
 from ..errors import SdkError
 

@@ -116,7 +116,7 @@ def test_the_command_refuses_what_changes_nothing_or_contradicts_the_settings(li
         (("remove", "orders", "consumer:billing"), "so only they can remove it: take it out of `tiers` or `adds`"),
         (("add", "orders", "consumer:billing"), "name consumer:billing for orders already"),
         (("add", "orders", "consumer:gone"), "take it out of `without`"),
-        (("remove", "orders", "consumer:other"), "nobody has added it"),
+        (("remove", "orders", "consumer:other"), "it was never added"),
         (("add", "orders", "mirror"), "Only groups are added and removed"),
         (("add", "ordres", "consumer:fraud"), "'ordres'"),
         (("add", "orders", "consumer:fraud", "--from", "soon"), "'soon' is neither a time"),

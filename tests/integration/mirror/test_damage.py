@@ -156,7 +156,7 @@ def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_
         return [one["state"] for one in fresh.status().get("errors", [])]
 
     eventually(lambda: state() == ["diverged"], what="the new topic told")
-    assert "deleted and made anew" in fresh.status()["errors"][0]["error"]
+    assert "deleted and created again" in fresh.status()["errors"][0]["error"]
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
     # So it stays with a new mirror.
     fresh.kill_mirror()
@@ -188,5 +188,5 @@ def test_a_source_topic_that_was_made_anew_while_no_mirror_ran_and_nothing_is_le
     delete_records(fresh.cluster(fresh.live), {TopicPartition(TOPIC, 0): end})
     fresh.launch_mirror()
     eventually(lambda: [one["state"] for one in fresh.status().get("errors", [])] == ["diverged"], what="the new topic told")
-    assert "deleted and made anew" in fresh.status()["errors"][0]["error"]
+    assert "deleted and created again" in fresh.status()["errors"][0]["error"]
     assert fresh.content(fresh.offline, TOPIC, 0) == kept

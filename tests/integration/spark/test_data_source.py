@@ -277,7 +277,7 @@ def test_a_topic_that_was_made_anew_is_told_from_the_old_one(stage: Stage) -> No
     admin.delete_topics([stage.topic])[stage.topic].result(20)
     stage.create(1)
     stage.send([(0, LONG_AGO_MS, click(schema_id, n)) for n in range(80)])
-    with pytest.raises(OffsetsLost, match="deleted and made anew"):
+    with pytest.raises(OffsetsLost, match="deleted and created again"):
         strict.reader.latestOffset(strict.at, ReadAllAvailable())
     assert len(lax.all()) == 80
 

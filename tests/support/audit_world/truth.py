@@ -161,7 +161,7 @@ def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
                 if any(one.content and (end is not None or one.numbers != last) for one in seen):
                     truth.altered["live"] += 1
     read = {one.offset: one for at, one in world.lost_after_reading if at == partition and one.window == window}
-    stands = {one.record for one in log.held}  # a second copy that is lost is no loss of the record
+    stands = {one.record for one in log.held}  # a second copy that is lost is not a loss of the record
     lost = [one.crc for one in read.values() if one.record not in stands]
     lost += [one.crc for one in _damaged(world, window, partition) if one.offset not in read]
     truth.missing["live"] += sum(crc not in world.said for crc in lost)

@@ -105,8 +105,8 @@ def test_the_pages_are_served_on_the_loopback() -> None:
         assert ask(pages, "/other")[0] == 404
         now_ms[0] += LATE_MS + 1
         assert ask(pages, "/readyz") == (503, "its last turn is long ago\n")
-        shown[0] = replace(SNAPSHOT, at_ms=now_ms[0], is_ready=False, reason="the audit has not heard of it yet")
-        assert ask(pages, "/readyz") == (503, "the audit has not heard of it yet\n")
+        shown[0] = replace(SNAPSHOT, at_ms=now_ms[0], is_ready=False, reason="the audit has no report of it yet")
+        assert ask(pages, "/readyz") == (503, "the audit has no report of it yet\n")
     finally:
         pages.stop()
 

@@ -49,7 +49,10 @@ def test_one_partition_that_stands_among_others_that_move_is_named() -> None:
     assert names == [A]
     error = stall.last_error(progress, names, "no topics")
     assert error is not None
-    assert why_stalled(progress, names, error) == "stands still since 1970-01-01T00:00:00Z: refused (clicks-0, 40 bytes behind)"
+    assert (
+        why_stalled(progress, names, error)
+        == "has made no progress since 1970-01-01T00:00:00Z: refused (clicks-0, 40 bytes behind)"
+    )
 
 
 def test_a_topic_that_is_not_even_begun_is_behind_by_what_the_source_holds() -> None:

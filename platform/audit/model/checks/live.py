@@ -63,7 +63,7 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
     for key, count in sorted(findings.unreported.items()):
         run, name = runs[key], f"{PRODUCER}:{key.instance}"
         if _may_yet_tell(case, run, rule.deadline_ms):
-            words = f"{name} may yet tell of {count} late records in the live log"
+            words = f"{name} may still report {count} late records in the live log"
             return replace(held_up(case, LIVE, name, case.counted_ms(LIVE), rule.deadline_ms, words), retired=forgiven)
         if run.retired is not None:
             default = f"{name}, retired by {run.retired.by}: {run.retired.reason}"

@@ -45,7 +45,7 @@ def _is_strange(producer_id: int, strange: set[int]) -> bool:
 
 def words_of(count: int) -> str:
     """Return why such a window is not known."""
-    return f"the reports of {count} records on live were lost before the audit read them: nobody knows what else was sent"
+    return f"the reports of {count} records on live were lost before the audit read them: what else was sent is unknown"
 
 
 def note_strangers(strangers: dict[int, int], marked: Iterable[tuple[int, int]], most: int) -> None:

@@ -96,7 +96,7 @@ class LossesTable:
             raise JournalDamaged(f"{path} cannot be read: {error.strerror}") from None
         if len(content) < _HEADER.size or content[:8] != MAGIC:
             raise JournalDamaged(
-                f"{path} is no table of losses of this machine: {len(content)} bytes that begin with {content[:8]!r}"
+                f"{path} is not a table of losses of this machine: {len(content)} bytes that begin with {content[:8]!r}"
             )
         _, version, slots = _HEADER.unpack_from(content)
         if version > VERSION:

@@ -61,7 +61,7 @@ class RecordList:
 
 def plain_records(memory: bytes, at: int, salt: int, most_bytes: int, until: int) -> tuple[list[JournalRecord], PlainRun]:
     """Return the records that stand whole in `memory` from `at` on, until they take `most_bytes` or the next begins at or behind
-    `until`. The first thing that is no event and no refused one ends them.
+    `until`. The first thing that is not an event and no refused one ends them.
     """
     records: list[JournalRecord] = []
     append, unpack, size, until = records.append, _HEAD.unpack_from, len(memory), min(until, len(memory) - RECORD_HEAD_BYTES + 1)

@@ -60,7 +60,7 @@ def test_a_topic_made_anew_whose_copy_is_the_old_one_says_what_to_do(service: Se
         service.hear()
     (window,) = service.windows()
     assert (window["verdict"], window["silent"]) == ("UNKNOWN", ["mirror"])
-    assert "since it was made anew under its name" in window["reason"]
+    assert "since it was created again under its name" in window["reason"]
     assert "`headrace topic delete clicks --cluster offline`" in window["reason"]
     service.report(mirror(0, 200, {T0: 9}), offset=3)
     assert service.verdicts() == {T0: "COMPLETE"}

@@ -21,7 +21,7 @@ from headrace.client.fetch.fetched import TopicPartition
 from ..service_parts import T0, Service, W
 
 NAME = TopicPartition("clicks", 0)
-UNREAD = "the reports of 15 records on live were lost before the audit read them: nobody knows what else was sent"
+UNREAD = "the reports of 15 records on live were lost before the audit read them: what else was sent is unknown"
 
 
 @pytest.fixture

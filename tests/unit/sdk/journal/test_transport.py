@@ -91,7 +91,7 @@ def test_drop_oldest_gives_up_whole_segments_but_none_that_is_under_way(tmp_path
     under_way = {int(record.body[:4]) for record in journal.read(first.end, 1 << 20, until=Position(2, 64, 0)).records}
     assert under_way <= left
     assert len(under_way) == 3
-    # What stands before the agent's mark is settled: it made room, and was no loss.
+    # What stands before the agent's mark is settled: it made room, and was not a loss.
     settled = len(first.records) - 1
     losses = journal.losses().counts
     assert losses == {(WINDOW, FULL): 40 - settled - len(left)}

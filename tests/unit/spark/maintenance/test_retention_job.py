@@ -217,10 +217,10 @@ def test_the_settings_name_ages_by_topic(stored: Stored) -> None:
     path.write_text("[default]\nhours = 17\n[topics.clicks]\nhours = 0\n")
     assert retain(stored, keep_hours=None).hours == {}
     for text, words in (
-        ("[default]\nhours = -1\n", "no number of hours"),
+        ("[default]\nhours = -1\n", "is not a number of hours"),
         ("[default]\ndays = 3\n", "nothing else"),
         ("[x]\nhours = 3\n", r"no section \[x\]"),
-        ("topics = 3\n", "is no table"),
+        ("topics = 3\n", "is not a table"),
         ("hours", "cannot be read"),
     ):
         path.write_text(text)
