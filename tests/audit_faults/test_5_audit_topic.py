@@ -1,5 +1,7 @@
 """The audit itself in need: a record of its topic is missing, and its host's clock jumps."""
 
+import pytest
+
 from headrace.local import control
 from headrace.local.drills import log_surgery
 from headrace.local.drills.batch_damage import stored_batches
@@ -12,6 +14,13 @@ from .host_clock import HostClock
 from .topics import HOUR_MS, Topic
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the audit topic lacks a record",
+    shown="UNKNOWN, `silent` names the producer of the report",
+    when="when the audit reads on",
+    do="`retire-producer`",
+)
 def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platform: Platform) -> None:
     topic, other = Topic(platform, "report_lost").make(), Topic(platform, "report_kept").make()
     control.stop(platform.layout, "audit")
@@ -41,6 +50,13 @@ def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platfo
     platform.await_complete(other.name)
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the clock of the audit's host jumps while a second audit runs",
+    shown="COMPLETE as before",
+    when="–",
+    do="nothing",
+)
 def test_windows_are_decided_while_the_clock_of_the_audit_s_host_is_ahead_and_after_it_went_back(
     platform: Platform, audit_clock: HostClock
 ) -> None:

@@ -67,6 +67,13 @@ def readyz(platform: Platform, port: int) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the disk of the audit's store, or of a log, is full",
+    shown="the process is not ready (`/readyz`, `headrace status`); verdicts wait",
+    when="within seconds",
+    do="make room",
+)
 def test_a_full_disk_is_told_by_status_and_by_each_readyz_until_there_is_room(platform: Platform) -> None:
     assert status(platform) == ALL_WELL
     filler = platform.layout.home / "filler"
@@ -85,6 +92,13 @@ def test_a_full_disk_is_told_by_status_and_by_each_readyz_until_there_is_room(pl
     eventually(lambda: status(platform) == ALL_WELL, within_ms=WITHIN_MS, every_ms=500, what="all well by itself")
 
 
+@pytest.mark.situation(
+    "mirror",
+    "the mirror makes no progress",
+    shown="`headrace status` names the cause; OPEN, then UNKNOWN, `silent: mirror`",
+    when="after `--stall-after-ms` (a minute); its deadline",
+    do="follow `headrace status`",
+)
 def test_a_mirror_that_stands_still_is_told_by_status_with_the_partition_until_it_moves(platform: Platform) -> None:
     live = platform.layout.live_bootstrap
     admin = AdminClient({"bootstrap.servers": live})

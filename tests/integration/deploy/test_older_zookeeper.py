@@ -1,6 +1,6 @@
 """A ZooKeeper that comes back older than it was: from a copy or a snapshot of its disk, while brokers and logs go on.
 
-What must hold (docs/AUDIT.md, "Edges"): no producer id is issued twice, for a broker would take another application's records for
+What must hold (docs/AUDIT_RULES.md, "Edges"): no producer id is issued twice, for a broker would take another application's records for
 repeated ones; no topic that was made since is set aside; a group reads on from an older commit, and misses nothing.
 """
 

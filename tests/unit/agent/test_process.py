@@ -119,6 +119,7 @@ def test_each_line_of_the_metrics_page_has_a_help_and_a_type() -> None:
     assert 'headrace_agent_source_events_total{group="tail:nginx",event="damaged"} 1' in lines
 
 
+@pytest.mark.situation("agent and journals", "a host is lost with journals that no agent has read")
 def test_a_retired_agent_is_waited_for_no_more_and_its_windows_are_accepted_never_complete(world: World) -> None:
     journal = world.group.journal("a", begins_ms=START_MS)
     journal.log(1, 2, 3, at_ms=START_MS)

@@ -151,6 +151,7 @@ def test_the_tail_that_live_lost_is_missing_there_and_no_surplus_of_the_mirror()
     assert verdict.first_bad_tier == "live"
 
 
+@pytest.mark.situation("live log", "live loses its tail after the mirror copied it")
 def test_a_tail_of_unaudited_records_is_missing_on_live_by_what_the_audit_had_read() -> None:
     """Fault: DOUBLED, first at the mirror. Nobody had reported them, and the books had forgotten them."""
     story = Story(CHAIN).producer(windows={1: {0: 1}}, closed=True)

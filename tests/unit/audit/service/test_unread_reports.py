@@ -85,6 +85,7 @@ def test_marked_batches_from_before_the_loss_are_unread_reports_and_never_comple
     assert second["verdict"] == "COMPLETE"
 
 
+@pytest.mark.situation("audit's own data", "store, checkpoints and older reports are lost over an INCOMPLETE window")
 def test_foreign_batches_stay_unaudited(service: Service) -> None:
     service.ledger.lose_reports({0: 100}, {NAME: 20})
     service.report(of_the_one_that_is_heard(), mirrored(), offset=100)

@@ -64,6 +64,7 @@ def test_nothing_is_dropped_by_default_or_in_a_dry_run(stored: Stored) -> None:
     assert stored.warehouse.existing_table(TOPIC).expired_through() is None
 
 
+@pytest.mark.situation("warehouse", "`headrace retention` drops hours")
 def test_hours_past_their_age_leave_both_branches_and_the_table_says_so(stored: Stored) -> None:
     before, told, offsets = contents(stored), dict(stored.audit._told), stored.warehouse.existing_table(TOPIC).offsets()
     done = retain(stored)
@@ -88,6 +89,13 @@ def test_what_a_later_load_commits_repeats_how_far_retention_has_come(stored: St
     assert is_sound(stored)
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "`headrace retention` drops hours",
+    shown="the verdict stays; `verify-table` says EXPIRED",
+    when="–",
+    do="a rollback of `loads` brings them back for a while",
+)
 def test_a_load_that_is_read_again_reports_dropped_rows_as_they_were(stored: Stored) -> None:
     """Fault: a range report without the rows that retention had dropped is a report of missing ones."""
     before = {key: one.windows for key, one in stored.audit._told.items()}

@@ -125,6 +125,13 @@ def test_bases_and_increments_take_turns(tmp_path: Path, monkeypatch: pytest.Mon
     story.close()
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the store is lost and a checkpoint message is damaged",
+    shown="the same verdicts, from the newest whole checkpoint",
+    when="seconds after the restart",
+    do="nothing",
+)
 @pytest.mark.parametrize(("length", "most", "expected_kinds"), [(6, 6, "BBiiii"), (6, 3, "BiiiB"), (7, 3, "BiiiBi")])
 def test_whichever_message_is_damaged_a_store_is_rebuilt_as_it_was_at_the_newest_whole_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, most: int, expected_kinds: str
