@@ -104,7 +104,7 @@ class ClusterUnfit(SparkFailed):
 
 
 class TopicFailed(WarehouseError):
-    """One topic of a load of many could not be loaded; nothing of it was committed, and the others went on."""
+    """One topic of a load of many could not be loaded; nothing of it was committed, and the others continued."""
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic

@@ -4,7 +4,7 @@ from ..errors import HeadraceError
 
 
 class AgentError(HeadraceError):
-    """The agent cannot go on."""
+    """The agent cannot continue."""
 
 
 class SettingsRefused(AgentError):

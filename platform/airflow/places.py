@@ -1,6 +1,6 @@
 """Where a DAG's tasks find clusters, registry, audit and home: Airflow's Connections and a Variable, looked up when a task runs.
 
-Nothing is looked up while a DAG is parsed, and no secret stands in a template field, an argument or a variable: the clients'
+Nothing is looked up while a DAG is parsed, and no secret is in a template field, an argument or a variable: the clients'
 settings are a file in memory that ends with the task (`spark/load/airflow_connection.py`). Without names, everything is as the
 worker's environment says (`HEADRACE_HOME`, `PORT_SHIFT`, …).
 """

@@ -1,4 +1,4 @@
-"""`headrace audit which|watch|recount`: which records differ, the verdicts as they change, a tier counted anew."""
+"""`headrace audit which|watch|recount`: which records differ, the verdicts as they change, a tier counted again."""
 
 import argparse
 import json
@@ -121,7 +121,7 @@ def _where(one: dict[str, Any]) -> str:
 
 
 def recount(arguments: argparse.Namespace) -> int:
-    """Have a tier counted anew."""
+    """Have a tier counted again."""
     from ..audit.client import recount as ask
 
     ask(arguments.url, tier=arguments.tier, topic=arguments.topic)

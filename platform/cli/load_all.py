@@ -1,4 +1,4 @@
-"""`headrace load --all`: the steps of the load over every topic. A topic's fault stops no other and is told by name."""
+"""`headrace load --all`: the steps of the load over every topic. A topic's fault stops no other and is reported by name."""
 
 import argparse
 import json

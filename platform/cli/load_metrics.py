@@ -43,7 +43,7 @@ def write(folder: Path, step: str, words: Mapping[str, Any] | None, *, faults: i
 
 
 def _before(folder: Path, step: str) -> float:
-    """Return the time of the last good end that stands in the file; 0: none."""
+    """Return the time of the last good end that is in the file; 0: none."""
     try:
         found = re.search(rf"^{_SUCCESS}{{[^}}]*}} ([0-9.]+)$", file_of(folder, step).read_text(), re.MULTILINE)
     except OSError:

@@ -1,4 +1,4 @@
-"""`headrace publish TOPIC`: the gate alone; and, when asked, published hours announced once more to schedulers."""
+"""`headrace publish TOPIC`: the gate alone; and, when asked, published hours announced again to schedulers."""
 
 import argparse
 import json

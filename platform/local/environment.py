@@ -2,7 +2,7 @@
 install`. With `hot-paths` as its argument it only compiles `native/`, if that is missing and possible.
 
 Uses only the standard library, because nothing else is installed yet. After an interruption, run it again: it makes an
-environment without a working pip anew, and keeps what is installed. pip's output is in `.venv/install.log`.
+environment without a working pip again, and keeps what is installed. pip's output is in `.venv/install.log`.
 """
 
 import os

@@ -86,7 +86,7 @@ class ZookeeperNeeded(MirrorError):
 
 
 class CopyDiffers(MirrorError):
-    """The destination's log does not end with batches of the source: whatever stands there, this mirror must not go on."""
+    """The destination's log does not end with batches of the source: whatever is there, this mirror must not continue."""
 
     def __init__(self, topic: str, partition: int, why: str) -> None:
         super().__init__(f"the copy of {topic}-{partition} is not one of this source: {why}; {WRITTEN_ANEW}")

@@ -8,7 +8,7 @@ out, and a `FetchPlan` after a fetch. The forwarder carries it out. Three positi
     sent_to      up to here they are sent
 
 After a restart or a lost response, the destination may hold more than is counted. The batches between are then fetched again and
-only counted. A gap is a range of offsets that the source can no longer serve; it is passed over.
+only counted. A gap is a range of offsets that the source can no longer serve; it is skipped.
 """
 
 from collections.abc import Sequence
@@ -172,7 +172,7 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
 
 
 def ends_read(copy: PartitionCopy, ends: Ends) -> PartitionCopy:
-    """Return the copy with the positions of both ends, where copying must not go on."""
+    """Return the copy with the positions of both ends, where copying must not continue."""
     return replace(copy, copied_to=ends.destination_end, source_end=ends.source_end)
 
 
@@ -184,7 +184,7 @@ def out_of_range(copy: PartitionCopy, log_start_offset: int, now_ms: int) -> Par
 
 
 def skipped(copy: PartitionCopy) -> tuple[PartitionCopy, Gap | None]:
-    """Return the copy once its counts are reported and counting begins anew at `counted_to`; and the gap, if data is lost by it.
+    """Return the copy once its counts are reported and counting begins again at `counted_to`; and the gap, if data is lost by it.
 
     Without a gap the destination holds all data; only the count of a part of it cannot be recovered.
     """

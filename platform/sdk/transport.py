@@ -13,7 +13,7 @@ from ..wire.quarantine_record import QuarantineRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerRun:
-    """One run of one logger: who logs what. A process that was forked off goes on as a run with another `instance`."""
+    """One run of one logger: who logs what. A process that was forked off continues as a run with another `instance`."""
 
     topic: str
     schema: str
@@ -59,7 +59,7 @@ class Ledger:
 
 
 UNCERTAIN = "uncertain"
-"""In `Ledger.dropped`: events that were given up, and may be stored all the same."""
+"""In `Ledger.dropped`: events that were given up, and may be stored anyway."""
 
 
 class Transport(Protocol):

@@ -140,7 +140,7 @@ class ReloadJob:
         )
 
     def _runs(self, table: TopicTable, old: Sequence[DataFile]) -> list[Run]:
-        """Return the loads that decoded records of the hours. Raises ReloadRefused if rows of others stand there."""
+        """Return the loads that decoded records of the hours. Raises ReloadRefused if rows of others are there."""
         runs = table.runs()
         found = [
             run for run in runs if any(_windows(run.record, self._hours, partition) for partition in _partitions(run.record))

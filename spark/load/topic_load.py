@@ -203,7 +203,7 @@ def dataset_of(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
 def _skipped(
     ranges: Sequence[OffsetRange], loaded: Mapping[int, int], unreadable: Mapping[int, Sequence[Skipped]]
 ) -> dict[int, list[Skipped]]:
-    """Return the offsets that this load passed over, by partition: those that had expired, and those that could not be read."""
+    """Return the offsets that this load skipped, by partition: those that had expired, and those that could not be read."""
     found = {partition: list(some) for partition, some in unreadable.items()}
     for one in ranges:
         begin = loaded.get(one.partition, 0)

@@ -42,7 +42,7 @@ class CompactSettings:
     hours: Collection[int] = field(default=())
     """Only these, closed or not; empty: every closed one."""
     most_hours: int = 1_000
-    """In one run; the next goes on."""
+    """In one run; the next continues."""
     most_manifests: int = 100
     """A branch with so many has them merged, as with Iceberg's `commit.manifest.min-count-to-merge`."""
     buffer_bytes: int = BUFFER_BYTES

@@ -122,7 +122,7 @@ class BlockDecoder:
         projects: bool = False,
         is_checked: bool = False,
     ) -> None:
-        """`projects`: fields that the target lacks are passed over and named in `left_out`, instead of missing. `is_checked`: a
+        """`projects`: fields that the target lacks are skipped and named in `left_out`, instead of missing. `is_checked`: a
         sample of the blocks is decoded a second time, by another decoder, and compared.
         """
         self._target = target
@@ -221,7 +221,7 @@ class BlockDecoder:
         return self._blocks[schema_id] % CHECKED_EVERY == 1
 
     def _check(self, schema_id: int, writer: _Writer, framed: Sequence[Record], batch: pa.RecordBatch) -> None:
-        """Decode some records of the batch once more, by the specification alone, and compare all their values."""
+        """Decode some records of the batch again, by the specification alone, and compare all their values."""
         assert writer.plain is not None
         offsets = np.asarray(batch.column("_offset"))
         wanted = {int(offsets[at]): at for at in np.linspace(0, len(offsets) - 1, SAMPLED).astype(np.int64).tolist()}

@@ -1,6 +1,6 @@
 """A writer's schema for a reader that wants only some of its fields. Pure.
 
-What is left out is passed over where fastavro reads, and never becomes Arrow. So are fields of fields.
+What is left out is skipped where fastavro reads, and never becomes Arrow. So are fields of fields.
 """
 
 from collections.abc import Collection, Iterable

@@ -3,7 +3,7 @@
 And of which loads a compaction's files hold rows: `<its folder>.json` beside it. A load whose files were all merged has no file
 of its own any more, and after a while no snapshot: this is how it is found.
 
-It outlives the load's snapshot. It does not stand in the table's folder: another engine's removal of orphans deletes whatever it
+It outlives the load's snapshot. It does not are in the table's folder: another engine's removal of orphans deletes whatever it
 does not know there. Layout: docs/FORMATS.md.
 """
 
@@ -105,7 +105,7 @@ class CompactionRecord:
     runs: Mapping[str, Sequence[str]]
     """Path inside the folder → loads of which it may hold rows."""
     replaced: Mapping[str, Sequence[str]]
-    """Name of an hour → the files, as the table named them, whose rows stand in the new ones."""
+    """Name of an hour → the files, as the table named them, whose rows are in the new ones."""
 
     def write(self, folder: StorePath) -> None:
         words = {
@@ -139,7 +139,7 @@ def read_compaction(records: StorePath, folder: str) -> CompactionRecord | None:
 
 
 def runs_of_files(records: StorePath, files: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the loads of which rows may stand in these files: a compaction's folder → paths in it."""
+    """Return the loads of which rows may are in these files: a compaction's folder → paths in it."""
     with ThreadPoolExecutor(READERS) as readers:
         found = list(readers.map(lambda folder: read_compaction(records, folder), sorted(files)))
     return {run for one in found if one is not None for path in files[one.folder] for run in one.runs.get(path, ())}

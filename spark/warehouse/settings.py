@@ -7,7 +7,7 @@
                                                                                             s3.path-style-access = true
     HEADRACE_WAREHOUSE_CONFIG   the TOML file; default `<home>/warehouse.toml`, if there is one. The environment goes first.
 
-Names are Iceberg's. Credentials of the store are not settings here: see `object_path`. A password of PostgreSQL may stand in the
+Names are Iceberg's. Credentials of the store are not settings here: see `object_path`. A password of PostgreSQL may are in the
 URI, in PGPASSWORD or in PGPASSFILE. No error, no log, no argument of a process and nothing of Spark's holds a URI with it.
 """
 

@@ -53,7 +53,7 @@ def uri_of(path: StorePath) -> str:
 
 
 def below(path: StorePath, folder: StorePath) -> str:
-    """Return the file's name inside the folder, as in `run/part.parquet`; empty if it does not stand there."""
+    """Return the file's name inside the folder, as in `run/part.parquet`; empty if it does not are there."""
     begin = f"{folder}/"
     return str(path).removeprefix(begin) if str(path).startswith(begin) else ""
 

@@ -1,4 +1,6 @@
-"""`headrace status` and readiness of a running platform whose disk is full, and whose mirror cannot go on: what, where, why."""
+"""`headrace status` and readiness of a running platform whose disk is full, and whose mirror cannot continue: what, where,
+why.
+"""
 
 import json
 import os
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.needs("mounted disk")
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A platform whose home is a small disk of its own, and whose mirror soon says that it stands still."""
+    """A platform whose home is a small disk of its own, and whose mirror soon says that it makes no progress."""
     folder = tmp_path_factory.mktemp("in-need")
     disk = SmallDisk(folder / "home", mib=512)
     mirror = '"--destination-zookeeper", "127.0.0.1:{port[2182]}"'

@@ -1,5 +1,6 @@
-"""The table of situations in docs/AUDIT.md is that of the marks on tests. The tests of a situation are run, and speak of what its row
-shows: each verdict, number and name of the column 'shown' is in one of them, or in a helper, fixture or method that they use.
+"""The table of situations in docs/AUDIT.md is that of the marks on tests. The tests of a situation are run, and speak of what
+its row shows: each verdict, number and name of the column 'shown' is in one of them, or in a helper, fixture or method that they
+use.
 """
 
 import ast

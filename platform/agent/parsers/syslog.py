@@ -137,7 +137,7 @@ def _rfc3164(rest: bytes, *, received_ms: int, zone: tzinfo) -> dict[str, Any]:
 
 
 def _time_3164(rest: bytes, received_ms: int, zone: tzinfo) -> tuple[int | None, int]:
-    """Return the time and where the header goes on; None and 0 where it does not begin with a time."""
+    """Return the time and where the header continues; None and 0 where it does not begin with a time."""
     if (iso := _STAMP_ISO.match(rest)) is not None:
         time_ms = _iso(iso[1], zone)
         return time_ms, iso.end() if time_ms is not None else 0

@@ -41,7 +41,7 @@ class Agent:
     def run(self, stop: StopSignal) -> None:
         """Ship until asked to stop. Raises StateRefused, SettingsRefused, AgentError at the start.
 
-        A fault later on ends this turn's work as a crash would; the agent goes on from its state.
+        A fault later on ends this turn's work as a crash would; the agent continues from its state.
         """
         _allow_many_files()
         self._status.write("starting")

@@ -111,7 +111,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(listen, _Handler)
 
     def begin_request(self, connection: socket.socket) -> None:
-        """Give the connection its time anew."""
+        """Give the connection its time again."""
         with self._lock:
             self._deadlines[connection] = time.monotonic() + self.request_s
 

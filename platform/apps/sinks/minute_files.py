@@ -123,7 +123,7 @@ class MinuteFiles:
         self.end(list(self._partitions))
 
     def _unwritten(self, error: OSError) -> SinkRefused:
-        """Nobody knows how much of the file is written: the next process begins it anew."""
+        """Nobody knows how much of the file is written: the next process begins it again."""
         return SinkRefused(f"{self._folder} cannot be written ({error}): restart the sink: it continues after what is finished")
 
     def _opened(self, record: EventRecord, minute: int) -> _Open:

@@ -2,7 +2,7 @@
 
     status >= 500 and not (path startswith "/health" or user.name in ("a", "b")) and _partition = 3
 
-A path is names with dots and `[n]`: `a.b[0].c`; a name with other letters stands in backticks. `_key`, `_partition`, `_offset`,
+A path is names with dots and `[n]`: `a.b[0].c`; a name with other letters is in backticks. `_key`, `_partition`, `_offset`,
 `_timestamp` (ms) and `_topic` are the record's own. Literals: numbers, texts in quotes, true, false, null. `=` and `!=` compare
 anything; `<`, `<=`, `>`, `>=` numbers or texts; `contains` texts, lists and maps; `startswith`, `endswith` texts; `in` a list of
 literals. What is missing is null. A comparison of unlike kinds is false (but `!=`, which is true).

@@ -122,7 +122,7 @@ def _hearing(ledger: Ledger) -> Mapping[str, object]:
     try:
         return ledger.hearing()
     except StoreError:
-        return {}  # `ledger.books.failure` says so, and the service goes on when the store is back
+        return {}  # `ledger.books.failure` says so, and the service continues when the store is back
 
 
 def _site(

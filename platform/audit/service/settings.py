@@ -88,7 +88,7 @@ class AuditSettings:
     webhook_url: str | None = None
     """Where each change of a verdict is posted as JSON; None: nowhere."""
     retire: tuple[RetireRule, ...] = ()
-    """Which producers that died unsealed are retired without a person's asking."""
+    """Which producers that died unsealed are retired without an operator's asking."""
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
     default_topic: TopicTiers = TopicTiers()
 

@@ -2,7 +2,7 @@
 full.
 
 Retriable failures are retried with a growing, bounded pause for as long as the consumer lives. Other failures are raised in the
-application. If the log no longer holds a position, the missing offsets are reported as a skipped range, never passed over
+application. If the log no longer holds a position, the missing offsets are reported as a skipped range, never skipped
 silently.
 """
 

@@ -50,7 +50,7 @@ def moves(
     anew: Collection[TopicPartition] = (),
 ) -> Moves:
     """Return the moves, sorted. `held`: all partitions that may have this member's owner node. `adopted`: those it reads from.
-    `anew`: those that it is to give back although they may remain its own.
+    `again`: those that it is to give back although they may remain its own.
     """
     return Moves(
         give_back=sorted((set(held) - set(own)) | (set(held) & set(anew))), claim=sorted(set(own) - (set(adopted) - set(anew)))

@@ -91,7 +91,7 @@ class ClientSecurity:
         return self._read.settings
 
     def look_again(self) -> None:
-        """Read the files again if one has changed. What cannot be used is told in the log; what was read last stays."""
+        """Read the files again if one has changed. What cannot be used is reported in the log; what was read last stays."""
         self._present()
 
     @property

@@ -1,6 +1,6 @@
 """The drills `loss`, `double` and `alter`: a fault in the offline log's files, between a stop and a start of that broker.
 
-The log stays valid, as after a restored backup or a bug: one record is not in it, stands in it twice, or has another content with
+The log stays valid, as after a restored backup or a bug: one record is not in it, is in it twice, or has another content with
 a right CRC. Checks that the audit tells which record, at which tier, and how soon.
 """
 

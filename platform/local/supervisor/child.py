@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 RESTART = Backoff(first_ms=200, longest_ms=5_000)
 CALM_MS = 30_000
-"""If a process lived this long before it died, its backoff begins anew."""
+"""If a process lived this long before it died, its backoff begins again."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 

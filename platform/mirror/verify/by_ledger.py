@@ -3,8 +3,8 @@ Pure.
 
 The ledger says which batch of the source stands where. That they are the same is not taken from it: size, count of records and
 the CRC with the producer's fields neutral (`wire.batch.restamp`) are compared, and both CRCs were computed over the bytes that
-were read. A batch that no broker takes as it is (`needs_rebuilding`) is made anew from the source's bytes first, as the mirror
-did.
+were read. A batch that no broker takes as it is (`needs_rebuilding`) is created again from the source's bytes first, as the
+mirror did.
 """
 
 from collections.abc import Callable, Iterable, Iterator

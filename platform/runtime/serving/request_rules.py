@@ -65,7 +65,7 @@ class AllowedHosts:
         name = _name_in(host)
         if name is None:
             return False
-        # A rebound name is never an address: the browser would have to be told the address, and then has its origin.
+        # A rebound name is never an address: the browser would have to be reported the address, and then has its origin.
         return "." not in name or _is_address(name) or name in self._names or name.endswith(self._ends)
 
 

@@ -36,6 +36,6 @@ class JournalNotDurable(JournalError):
 
 
 class SegmentGivenUp(JournalError):
-    """A full journal gave up a segment that its reader was about to ship. It is counted; the reader goes on behind it."""
+    """A full journal gave up a segment that its reader was about to ship. It is counted; the reader continues behind it."""
 
     retriable = True

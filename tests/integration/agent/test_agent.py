@@ -46,7 +46,7 @@ class Application:
 
 
 def stored(live: LiveSide, topic: str) -> Counter[int]:
-    """Return how often each number stands in the topic."""
+    """Return how often each number is in the topic."""
     import io
 
     cluster = Cluster(live.bootstrap)

@@ -1,7 +1,7 @@
 """A network that is cut in one direction for longer than every deadline: requests or answers, of events or of reports.
 
-What must hold (docs/AUDIT_RULES.md, "Edges"): whatever is cut, no record is doubled, and none is lost without a name. While cut, no
-window is COMPLETE of which a record is not stored and reported. When it is over, the verdict follows from what a reader gets.
+What must hold (docs/AUDIT_RULES.md, "Edges"): whatever is cut, no record is doubled, and none is lost without a name. While cut,
+no window is COMPLETE of which a record is not stored and reported. When it is over, the verdict follows from what a reader gets.
 """
 
 import re
@@ -44,7 +44,7 @@ CUTS = {
     "report-answers": Cut("answers", b"/of-report-answers/"),
     "report-requests": Cut("requests", b"/of-report-requests/"),
 }
-"""Topic → what is cut of the application that logs to it. Its name stands in its reports only."""
+"""Topic → what is cut of the application that logs to it. Its name is in its reports only."""
 
 
 class Side:

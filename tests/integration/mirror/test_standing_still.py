@@ -18,7 +18,7 @@ STALL_MS = 1_500
 
 @pytest.fixture
 def hasty(zookeeper_chroot: str, tmp_path: Path) -> Iterator[Pair]:
-    """A mirror that soon reports that it stands still."""
+    """A mirror that soon reports that it makes no progress."""
     with Pair(tmp_path, zookeeper_chroot) as pair:
         pair.mirror.command += ["--stall-after-ms", str(STALL_MS)]
         yield pair

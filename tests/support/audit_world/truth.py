@@ -23,11 +23,11 @@ class Truth:
     """Name → records."""
     unaudited: int = 0
     is_told: bool = True
-    """Whether everything that is to be known stands on the audit topic, or was read."""
+    """Whether everything that is to be known is on the audit topic, or was read."""
     is_waiting: bool = False
     """Whether a run has more to say."""
     may_wait: bool = False
-    """Whether a run that sealed the window goes on."""
+    """Whether a run that sealed the window continues."""
     is_hidden: bool = False
     """Whether some of it lay where the audit could not read in time."""
     is_double_to_be_seen: bool = False
@@ -38,7 +38,7 @@ class Truth:
     named: dict[str, Counter[tuple[str, int, int]]] = field(default_factory=lambda: defaultdict(Counter))
     """Tier → what is wrong, partition, offset → how often."""
     accepted: set[str] = field(default_factory=set)
-    """Tiers of which a person has accepted just these records."""
+    """Tiers of which an operator has accepted just these records."""
 
     @property
     def first_bad(self) -> str | None:

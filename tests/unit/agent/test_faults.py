@@ -1,4 +1,4 @@
-"""What the broker forgets, what sources lose, what nobody can tell: each is told by its name."""
+"""What the broker forgets, what sources lose, what nobody can tell: each is reported by its name."""
 
 from dataclasses import replace
 

@@ -37,7 +37,7 @@ def note_unheard(database: Database, ends: Mapping[TopicPartition, int], heard_t
 
 
 def forget_unheard(database: Database, topic: str) -> None:
-    """Forget it of a topic that was made anew: the new log begins at 0 once more."""
+    """Forget it of a topic that was created again: the new log begins at 0 again."""
     database.delete("facts", name=UNHEARD + topic)
 
 

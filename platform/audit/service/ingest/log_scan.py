@@ -26,7 +26,7 @@ log = get_logger(__name__)
 MOST_EMPTY = 3
 """After as many answers without a byte, the broker serves nothing of the rest of a chunk."""
 TURN_MS = 200
-"""How long a turn goes on before new records are read again."""
+"""How long a turn continues before new records are read again."""
 
 
 class ReadBooks(Protocol):
@@ -84,7 +84,7 @@ class LogScan:
             self._part = []
 
     def go_on(self, known: Iterable[TopicPartition]) -> None:
-        """Read what there is time for. Raises ClientError; the next call goes on."""
+        """Read what there is time for. Raises ClientError; the next call continues."""
         settings = self._ledger.settings
         now_ms = self._clock.monotonic_ms()
         most = settings.scan_bytes_per_s * TURN_MS / 100

@@ -1,4 +1,4 @@
-"""What stands in a quarantine topic, as rows by origin. See `model.checks.quarantine`, which has their layout."""
+"""What is in a quarantine topic, as rows by origin. See `model.checks.quarantine`, which has their layout."""
 
 from collections.abc import Iterator
 

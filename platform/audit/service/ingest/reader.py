@@ -98,7 +98,7 @@ class LogReader(ReadingThread):
         log.warning("log_not_readable", tier=self.tier, reason=str(error), exc_info=is_fault)
 
     def _discover(self) -> None:
-        """Learn of new topics and partitions now and then, and of topics that were made anew."""
+        """Learn of new topics and partitions now and then, and of topics that were created again."""
         began_ms = self._clock.monotonic_ms()
         if self._discover_at_ms is not None and began_ms < self._discover_at_ms:
             return
@@ -145,7 +145,7 @@ class LogReader(ReadingThread):
         return True
 
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
-        """The log no longer begins before our position, or it ends there: go on at its start, or count it anew."""
+        """The log no longer begins before our position, or it ends there: continue at its start, or count it again."""
         self._discover_at_ms = None
         generation, positions = self._books.positions(self.tier)
         name = TopicPartition(error.topic, error.partition)

@@ -118,7 +118,7 @@ class Ledger:
         tails: Mapping[int, BatchName] | None = None,
     ) -> bool:
         """Take in messages of the audit topic and how far it is read, in one transaction; return False (nothing taken) where the
-        books do not stand at `from_offsets`. `tails`: which batch of a partition was the last.
+        books do not are at `from_offsets`. `tails`: which batch of a partition was the last.
 
         A message that is not a report is noted, counted and skipped.
         """

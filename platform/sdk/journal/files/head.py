@@ -27,7 +27,7 @@ class WriterProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalHead:
-    """What stands in `journal.json`. It is on disk before the first segment is made, and never changes."""
+    """What is in `journal.json`. It is on disk before the first segment is made, and never changes."""
 
     journal_id: str
     """32 hexadecimal digits."""

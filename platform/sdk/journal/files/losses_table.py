@@ -59,11 +59,11 @@ class LossesTable:
         self._names: dict[str, int] = {}
 
     def add(self, window_start_ms: int, name: str, count: int = 1) -> None:
-        """Count `count` more. They stand in the file when this returns, or when the frame below returns that was interrupted."""
+        """Count `count` more. They are in the file when this returns, or when the frame below returns that was interrupted."""
         self._waiting.append(((window_start_ms, name), count))
         while self._waiting:
             if self._adding._is_owned():  # type: ignore[attr-defined]
-                return  # This call interrupted a count of its own thread, which goes on with what waits.
+                return  # This call interrupted a count of its own thread, which continues with what waits.
             with self._adding:
                 while self._waiting:
                     self._store(*self._waiting.popleft())

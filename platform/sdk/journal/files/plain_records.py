@@ -1,6 +1,6 @@
 """The quick way through a segment: event after event, up to whatever is not plainly one. Pure.
 
-What stands there then (an end, damage, a record that is not written yet, the border of what was read) is `segment_reader`'s
+What is there then (an end, damage, a record that is not written yet, the border of what was read) is `segment_reader`'s
 affair. Hot: an agent without `headrace_native` reads every event through here, in about a fourth of the careful way's time.
 """
 

@@ -101,7 +101,7 @@ def test_a_tier_that_begins_behind_a_window_is_not_asked() -> None:
     assert (verdict.kind, verdict.sinks) == (Kind.COMPLETE, {})
 
 
-# -- a person's word -------------------------------------------------------------------------------------------------------
+# -- an operator's word -------------------------------------------------------------------------------------------------------
 
 
 def lost_at_the_mirror(story: Story, *offsets: int) -> Story:
@@ -137,7 +137,7 @@ def cut_at(story: Story, offset: int, *, found_by_scan: bool = False) -> Story:
     story.wait(10)
     live = {0: [one for one in story.live[0, 0] if one.first < offset]}
     if found_by_scan:
-        # Something else stands there by now, of a program that reports nothing.
+        # Something else is there by now, of a program that reports nothing.
         live[0].append(LiveBatch(offset, 3, 33))
         return story.take_read("live", 0, 100, live)
     story.forget("live", {0: 0})

@@ -20,7 +20,7 @@ def story() -> Story:
 
 
 def again(told: Story) -> Story:
-    """The live log is read to its end once more."""
+    """The live log is read to its end again."""
     return told.wait(1).read("live", 100)
 
 

@@ -132,7 +132,7 @@ def test_a_late_event_opens_a_window_again() -> None:
 
 
 def test_a_late_event_of_a_producer_that_goes_on_is_not_doubled_before_it_could_be_told() -> None:
-    """It stands in the live log as soon as it is written; the report that counts it comes a beat later."""
+    """It is in the live log as soon as it is written; the report that counts it comes a beat later."""
     story = Story(("producer", "live")).producer(windows={0: {0: 5}}, past_ms=W).read("live", 100, {0: {7: 5}})
     assert story.verdict().kind is Kind.COMPLETE
     story.read("live", 120, {0: {7: 1}})

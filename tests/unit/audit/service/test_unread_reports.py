@@ -60,7 +60,7 @@ def read_live(service: Service, *, marked: bool, first: int = 0) -> None:
 
 
 def hear_all(service: Service) -> None:
-    """Live is read to its end once more, and the audit topic twice."""
+    """Live is read to its end again, and the audit topic twice."""
     generation, _ = service.ledger.logs.positions("live")
     service.clock.advance(1)
     service.ledger.logs.take_reads("live", generation, [], {NAME: service.clock.now_ms()})

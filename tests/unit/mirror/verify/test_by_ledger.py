@@ -18,7 +18,7 @@ MIRROR = Stamp(4_000, 3, 0, True)
 
 
 def batch_at(offset: int, value: bytes, count: int = 2) -> Batch:
-    """Return a batch of records as it stands at a dense offset."""
+    """Return a batch of records as it is at a dense offset."""
     builder = BatchBuilder()
     for number in range(count):
         builder.append(1_431_857_103_000, None, value + b"%d" % number)
@@ -93,7 +93,7 @@ def test_what_the_ledger_does_not_name_in_the_copy_is_extra_and_behind_its_last_
 
 
 def test_a_refused_batch_is_told_as_that_whichever_entry_follows() -> None:
-    """Fault: it was told as missing where the next entry began behind it."""
+    """Fault: it was reported as missing where the next entry began behind it."""
     one, large, two = batch_at(0, b"one"), batch_at(2, b"large"), batch_at(4, b"two")
     first = entry([(one, copy_of(one, 0))], [SkippedRange(2, 4, "refused")])
     second = entry([(two, copy_of(two, 2))], start=4)

@@ -171,7 +171,7 @@ def test_columns_that_came_later_are_null_and_no_digest_changes(tmp_path: Path) 
     do="nothing",
 )
 def test_a_count_that_has_lost_its_state_reports_the_same_as_before(stored: Stored) -> None:
-    """Fault: rows of merged files belong to no load's folder: their loads were not found, or told as without rows."""
+    """Fault: rows of merged files belong to no load's folder: their loads were not found, or reported as without rows."""
     before = dict(stored.audit._told)
     compact(stored)
     (stored.warehouse.folder / "loads" / TOPIC / "counted.json").unlink()

@@ -1,4 +1,4 @@
-"""What retention drops is gone on purpose: noted in the table, never told as missing, and nothing else changes."""
+"""What retention drops is gone on purpose: noted in the table, never reported as missing, and nothing else changes."""
 
 from pathlib import Path
 

@@ -274,5 +274,5 @@ def test_rows_are_written_in_one_place_so_that_no_change_goes_unnoted() -> None:
     folder = Path(database_at.__code__.co_filename).parents[1]
     writes = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE \w+ SET|REPLACE INTO|TRUNCATE)\b")
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if writes.search(path.read_text())}
-    found.remove("origins/stored_batches.py")  # a private database, read anew from the mirror's ledger
+    found.remove("origins/stored_batches.py")  # a private database, read again from the mirror's ledger
     assert found == {"store/database.py", "store/tables.py", "store/changes.py", "checkpoints/rows.py"}
