@@ -198,7 +198,8 @@ class OffsetsLost(WarehouseError):
         self.from_offset = from_offset
         self.to_offset = to_offset
         super().__init__(
-            f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read any more: {reason}. To go on without them, "
+            f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read any more: {reason}. To continue "
+            "without them, "
             f"set failOnDataLoss=false: the gap is then named in the log and in the stream's progress. To lose none, keep the "
             f"topic longer (retention.ms, retention.bytes) or read it more often"
         )

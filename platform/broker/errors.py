@@ -68,8 +68,9 @@ class FolderOfAnotherCluster(BrokerError):
         self.folder, self.found, self.there = folder, found, there
         knows = "knows no cluster" if there is None else f"is of the cluster {there}"
         super().__init__(
-            f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be made anew, beside the "
-            "logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json from the folder "
+            f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be created again, beside "
+            "the logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json "
+            "from the folder "
             "if you do not need the logs"
         )
 

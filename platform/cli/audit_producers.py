@@ -138,7 +138,7 @@ def _due(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     heard = [run for run in mine if run["silent_ms"] < least_ms]
     if heard:
         raise HeadraceError(
-            f"producer {arguments.instance} was heard {heard[0]['silent_ms'] / 1000:.1f} s ago, it may only be slow: end it first"
+            f"producer {arguments.instance} reported {heard[0]['silent_ms'] / 1000:.1f} s ago, it may only be slow: end it first"
         )
     due = [run for run in mine if run["retired"] is None]
     if not due:

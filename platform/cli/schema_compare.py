@@ -76,7 +76,7 @@ def run_why(arguments: argparse.Namespace) -> int:
     else:
         for one in every:
             print(f"{'! ' if str(one) in forbidden else '~ '}{sentence(one, subject=arguments.subject)}")
-        print(f"! breaks level {level}; ~ breaks somebody whom {level} does not protect")
+        print(f"! breaks level {level}; ~ breaks a reader that {level} does not protect")
     return 1 if forbidden else 0
 
 

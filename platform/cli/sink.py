@@ -18,10 +18,10 @@ from .foreground import add_schema_cache, schema_cache_of
 
 HELP = """Write the events of topics to files, to an HTTP server, or into a PostgreSQL table. docs/SINKS.md is the manual.
 
-Processes of one group share the partitions. At least once: every record has an id (topic-partition-offset) by which it is known
-again; in files and in PostgreSQL each record is there once. What cannot be decoded, or is refused, goes to quarantine.
+Processes of one group share the partitions. At least once: every record has an id (topic-partition-offset) by which duplicates
+are recognized; in files and in PostgreSQL each record is there once. What cannot be decoded, or is refused, goes to quarantine.
 
-exit codes: 0 stopped as asked, 1 it could not go on, 2 asked wrongly
+exit codes: 0 stopped as asked, 1 it could not continue, 2 wrong usage
 
 example: headrace sink files --topic clicks --folder /data/clicks
 example: headrace sink http --topic clicks --url http://127.0.0.1:8000/events

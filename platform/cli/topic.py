@@ -75,7 +75,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "delete",
         "delete a topic with all its records",
         "The records are deleted permanently.\n"
-        "Only this cluster's: the offline copy, the warehouse's table and the audit's counts stay, and go on from the\n"
+        "Only this cluster's: the offline copy, the warehouse's table and the audit's counts stay, and continue from the\n"
         "offsets they know. So give a new topic another name: under this one it would not be mirrored.",
         example="headrace topic delete clicks",
     )

@@ -175,8 +175,8 @@ class ReadStalled(ClientError):
         self.partition = partition
         self.offset = offset
         super().__init__(
-            f"read of {topic}-{partition} stands at {offset}: the broker says {high_watermark} is there "
-            f"and sent nothing for {waited_ms} ms; look at its log for a range that it cannot serve"
+            f"read of {topic}-{partition} makes no progress at {offset}: the high watermark is {high_watermark}, "
+            f"and the broker sent nothing for {waited_ms} ms; look at its log for a range that it cannot serve"
         )
 
 

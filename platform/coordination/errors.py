@@ -51,7 +51,7 @@ class UnreadableNode(CoordinationError):
 
     def __init__(self, path: str, data: bytes, why: str) -> None:
         self.path, self.data = path, data
-        super().__init__(f"ZooKeeper node {path} holds {data[:80]!r}, which cannot be read ({why}): mend or delete it by hand")
+        super().__init__(f"ZooKeeper node {path} holds {data[:80]!r}, which cannot be read ({why}): repair or delete it by hand")
 
 
 class ValueTooLarge(CoordinationError):

@@ -161,8 +161,8 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
         return in_error(
             copy,
             Phase.DIVERGED,
-            f"the batch before the destination's end {copied_to} is another one in the source: the source has been written "
-            f"anew there; {WRITTEN_ANEW}",
+            f"the batch before the destination's end {copied_to} is another one in the source: the source has been "
+            f"rewritten there; {WRITTEN_ANEW}",
             now_ms,
         )
     is_new_copy = counted_to is not None and ends.destination_start == ends.destination_end < counted_to

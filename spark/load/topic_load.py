@@ -174,12 +174,12 @@ def _looked_at(
         check = checks.get(path) or _read_back(path)
         stored_bytes = path.stat().st_size
         if stored_bytes != check.size_bytes:
-            raise LoadUnproven(topic, f"{check.size_bytes} bytes were written as {path}, and {stored_bytes} stand there")
+            raise LoadUnproven(topic, f"{check.size_bytes} bytes were written as {path}, and it has {stored_bytes}")
         found[path] = check.sha256
         written += check.row_count
         size_bytes += stored_bytes
     if written != row_count:
-        raise LoadUnproven(topic, f"{row_count} rows were read and {written} stand in the files")
+        raise LoadUnproven(topic, f"{row_count} rows were read and {written} are in the files")
     return found, size_bytes
 
 

@@ -84,9 +84,8 @@ def read_record(folder: StorePath, run: str) -> LoadRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(
-            f"{path} is not a load's record ({type(error).__name__}: {error}): move it away, and what it said of this "
-            "load is told "
-            "by the files alone"
+            f"{path} is not a load's record ({type(error).__name__}: {error}): move it away; the load will be "
+            "described from its files"
         ) from error
 
 
@@ -132,9 +131,8 @@ def read_compaction(records: StorePath, folder: str) -> CompactionRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(
-            f"{path} is not a compaction's record ({type(error).__name__}: {error}): restore it; without it nobody "
-            "knows of which "
-            "loads its files hold rows"
+            f"{path} is not a compaction's record ({type(error).__name__}: {error}): restore it; without it, it is "
+            "unknown which loads its files hold rows of"
         ) from error
 
 

@@ -121,7 +121,7 @@ def https_from(tables: Sequence[Mapping[str, Any]], faults: list[str]) -> list[H
     _twice("[[http]]", [f"{one.listen} {one.topic}" for one in found], faults)
     for one in found:
         if any(other.listen == one.listen and other.access != one.access for other in found):
-            faults.append(f"[[http]] {one.name!r}: sections of one address share token_file and tls_…: give them all the same")
+            faults.append(f"[[http]] {one.name!r}: sections of one address share token_file and tls_…: give each the same ones")
     return found
 
 

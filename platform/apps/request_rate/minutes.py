@@ -97,7 +97,7 @@ class Minutes:
             if state is None or state.offset <= log_end:
                 return state
             reason = (
-                f"the state stands at {state.offset}, the log ends at {log_end}: another log's state, or the log lost its end"
+                f"the state is at {state.offset}, the log ends at {log_end}: another log's state, or the log lost its end"
             )
         except StateError as error:
             reason = str(error)

@@ -31,8 +31,8 @@ class Overtaken(StateError):
     def __init__(self, path: Path, held: int, written: int) -> None:
         self.path, self.held, self.written = path, held, written
         super().__init__(
-            f"{path} stands at offset {held}, not written with {written}: another process has taken the partition over; "
-            "what this one counted since is counted there"
+            f"{path} is at offset {held}, not written with {written}: another process has taken over the partition, "
+            "and counts the later records"
         )
 
 

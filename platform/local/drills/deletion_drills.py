@@ -76,7 +76,7 @@ def _quarantine(layout: Layout, scratch: Scratch, result: DrillResult, progress:
         scratch,
         result,
         progress,
-        f"the window is UNKNOWN: nobody can read {REFUSED} quarantined records any more",
+        f"the window is UNKNOWN: {REFUSED} quarantined records can no longer be read",
         is_told,
         TOLD_MS,
     )

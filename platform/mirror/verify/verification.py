@@ -36,8 +36,8 @@ class NoLedger(MirrorError):
 
     def __init__(self, topic: str, destination: str) -> None:
         super().__init__(
-            f"{destination} has no topic {topic!r}: with Apache Kafka at an end only the mirror's ledger says which offset of "
-            f"the source stands where; give the mirror's name with --name"
+            f"{destination} has no topic {topic!r}: with Apache Kafka at an end only the mirror's ledger says where each "
+            f"offset of the source is; give the mirror's name with --name"
         )
 
 

@@ -99,7 +99,9 @@ class Checkpointer:
                 one = increments[-1] if increments else base
                 if not all(start <= one.about.audit.get(partition, 0) <= ends[partition] for partition, start in starts.items()):
                     log.warning(
-                        "checkpoint_not_usable", checkpoint=one.about.checkpoint, reason="the audit topic does not go on from it"
+                        "checkpoint_not_usable",
+                        checkpoint=one.about.checkpoint,
+                        reason="the audit topic does not continue from it",
                     )
                     continue
                 try:
