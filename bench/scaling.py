@@ -1,6 +1,6 @@
 """`python -m bench.scaling`: the tables of docs/SCALING.md. Plain arithmetic over unit costs that were measured elsewhere.
 
-Each cost names the page where its measurement stands, and the words in which it stands there; a test looks them up, and compares
+Each cost names the page where its measurement stands, and the words in which it is there; a test looks them up, and compares
 the page with what is computed here. It measures nothing.
 """
 
@@ -25,7 +25,7 @@ class Cost:
     unit: str
     source: str
     words: str
-    """As they stand in the source."""
+    """As they are in the source."""
 
 
 LOGGER = Cost(what="an event logged, native SDK", value=5.4, unit="µs", source=BENCHMARKS, words="5.4 against 27.7 µs")

@@ -104,7 +104,7 @@ class ClusterUnfit(SparkFailed):
 
 
 class TopicFailed(WarehouseError):
-    """One topic of a load of many could not be loaded; nothing of it was committed, and the others went on."""
+    """One topic of a load of many could not be loaded; nothing of it was committed, and the others continued."""
 
     def __init__(self, topic: str, reason: str) -> None:
         self.topic = topic
@@ -158,7 +158,7 @@ class LeaseLost(WarehouseError):
     retriable: ClassVar[bool] = True
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name}: this process was not heard of, so another one took over; nothing is lost, run it again")
+        super().__init__(f"{name}: this process lost its lease, and another one took over; nothing is lost, run it again")
 
 
 class EmptyWarehouse(WarehouseError):
@@ -198,7 +198,8 @@ class OffsetsLost(WarehouseError):
         self.from_offset = from_offset
         self.to_offset = to_offset
         super().__init__(
-            f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read any more: {reason}. To go on without them, "
+            f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read any more: {reason}. To continue "
+            "without them, "
             f"set failOnDataLoss=false: the gap is then named in the log and in the stream's progress. To lose none, keep the "
             f"topic longer (retention.ms, retention.bytes) or read it more often"
         )

@@ -29,7 +29,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # No clock decides over a test here. CI takes the same examples every time, so that what lands does not hang on luck; every other
-# run searches anew and prints what reproduces a failure.
+# run searches again and prints what reproduces a failure.
 settings.register_profile(
     "headrace",
     deadline=None,

@@ -39,7 +39,7 @@ def main() -> int:
             )  # fmt: skip
         made_s = time.monotonic() - began
         found = {"made_s": round(made_s, 1), **measure(folder, address, arguments.topics, arguments.idle_s)}
-        # Last, for it goes on with the store's history.
+        # Last, for it continues with the store's history.
         found["checkpoints"] = checkpoints.measure(address, arguments.topics, progress=_say)
         print(service.as_json(found))
     return 0

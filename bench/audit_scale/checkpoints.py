@@ -57,7 +57,7 @@ class TopicInAFile:
 
 def measure(address: str, topics: int, *, progress: Callable[[str], None]) -> dict[str, object]:
     """Return bytes and processor seconds of two bases, of the increments after hours in which all topics got records, and of a
-    rebuild from them. The manual clock stands still, so nothing is rested.
+    rebuild from them. The manual clock makes no progress, so nothing is rested.
     """
     database = database_at(address)
     database.open()

@@ -45,7 +45,7 @@ class Child:
     def launch(self) -> "Child":
         """Start it and do not wait. Raises BenchFault when the port is open already."""
         if is_open(self.port):
-            raise BenchFault(f"port {self.port} is open before {self.command[0]} was started: somebody else's server is there")
+            raise BenchFault(f"port {self.port} is open before {self.command[0]} was started: another server is there")
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(

@@ -15,7 +15,7 @@ _EVERY_S = 0.05
 
 
 class Session:
-    """One process that loads into the folders that it is told of."""
+    """One process that loads into the folders that it is notified of."""
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
         self._log = log

@@ -54,7 +54,7 @@ def fill(bootstrap: str, registry_url: str, name: str, count: int) -> float:
 
 
 def framed(schema_id: int, count: int) -> list[bytes]:
-    """Return so many events as they stand in the log."""
+    """Return so many events as they are in the log."""
     chance = random.Random(17)
     schema = fastavro.parse_schema(dict(SCHEMA))
     paths = [f"/articles/{number:05d}/of-some-length" for number in range(5_000)]

@@ -43,7 +43,7 @@ class Side:
         with log.open("ab") as errors:
             self._process = subprocess.Popen(
                 [*command, addresses.bootstrap, addresses.registry_url],
-                # A JVM that goes on after a load makes its scratch folder anew.
+                # A JVM that continues after a load makes its scratch folder again.
                 env={**os.environ, "PYTHONPATH": str(package), "TMPDIR": str(log.parent)},
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

@@ -102,7 +102,7 @@ def _far(turn: int, congestion: str) -> Sequence[str]:
 
 
 def _send_without_end(server: socket.socket) -> None:
-    """Send zeros to whoever connects; one that leaves (the wait for the line's port) makes room for the next."""
+    """Send zeros to whatever connects; one that leaves (the wait for the line's port) makes room for the next."""
     while True:
         try:
             peer, _ = server.accept()

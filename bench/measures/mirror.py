@@ -1,7 +1,7 @@
 """Mirroring from one of our brokers to another: megabytes a second of the mirror's processor time, ours and MirrorMaker 2.
 
 The mirror is started and copies a first part, so that it is connected and warm. Then it is stopped (SIGSTOP) while the rest is
-produced, goes on, and is measured until the destination holds all: none is measured with its start, nor at another's pace.
+produced, continues, and is measured until the destination holds all: none is measured with its start, nor at another's pace.
 The yardstick of the clock's figure is a program in C that hands what it fetches on unopened, by the same appends.
 """
 

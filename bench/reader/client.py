@@ -35,7 +35,7 @@ class Meter:
         if self._began is None:
             self._began = time.process_time()
         if not isinstance(event, PageView):
-            raise SystemExit(f"{event!r} is no PageView")
+            raise SystemExit(f"{event!r} is not a PageView")
         self._left -= 1
         if not self._left:
             self.cpu_s = time.process_time() - self._began

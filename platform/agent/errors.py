@@ -4,7 +4,7 @@ from ..errors import HeadraceError
 
 
 class AgentError(HeadraceError):
-    """The agent cannot go on."""
+    """The agent cannot continue."""
 
 
 class SettingsRefused(AgentError):
@@ -16,7 +16,7 @@ class SettingsRefused(AgentError):
 
 
 class StateRefused(AgentError):
-    """The state file cannot be used: another agent holds it, another version wrote it, or it is no state file."""
+    """The state file cannot be used: another agent holds it, another version wrote it, or it is not a state file."""
 
 
 class SourceUnreadable(AgentError):

@@ -22,7 +22,7 @@ class SectionReader:
     def text(self, name: str, *, needed: bool = False) -> str:
         value = self.words.get(name, "")
         if not isinstance(value, str):
-            self.fault(name, f"{value!r} is no text: write it in quotes")
+            self.fault(name, f"{value!r} is not text: write it in quotes")
             return ""
         if needed and not value:
             self.fault(name, "it is missing")
@@ -31,7 +31,7 @@ class SectionReader:
     def texts(self, name: str, *, needed: bool = False) -> tuple[str, ...]:
         value = self.words.get(name, [])
         if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
-            self.fault(name, f'{value!r} is no list of texts: write ["…"]')
+            self.fault(name, f'{value!r} is not a list of texts: write ["…"]')
             return ()
         if needed and not value:
             self.fault(name, "it is missing: give a list of paths")
@@ -69,7 +69,7 @@ class SectionReader:
         return application
 
     def refuse_others(self, known: Collection[str]) -> None:
-        """Name every word that is no setting of this section."""
+        """Name every word that is not a setting of this section."""
         for word in self.words:
             if word not in known:
                 self.fault(word, f"there is no such setting; known are {', '.join(sorted(known))}")

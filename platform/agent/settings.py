@@ -94,7 +94,7 @@ def load(path: Path, **overrides: Any) -> AgentSettings:
 def from_words(words: Mapping[str, Any], *, where: str = "settings", **overrides: Any) -> AgentSettings:
     """Return the settings of a parsed file: tables `agent`, `journals` and `tail`. Raises SettingsRefused with every fault."""
     faults: list[str] = [
-        f"[{name}] is no table of an agent: agent, journals, {_SECTION_NAMES}" for name in words if name not in _TABLES
+        f"[{name}] is not a table of an agent: agent, journals, {_SECTION_NAMES}" for name in words if name not in _TABLES
     ]
     agent = words.get("agent")
     if not isinstance(agent, Mapping):

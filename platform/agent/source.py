@@ -35,12 +35,12 @@ class SourceRecords(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunk:
-    """What stands in [the position asked for, `end`) of a source. The same range holds the same content whenever it is read."""
+    """What is in [the position asked for, `end`) of a source. The same range holds the same content whenever it is read."""
 
     end: Position
     records: SourceRecords = ()
     quarantined: Sequence[QuarantineRecord] = ()
-    """What stands there and can be no event. Their topic is the source's."""
+    """What is there and can be no event. Their topic is the source's."""
     losses: Mapping[tuple[int, str], int] = field(default_factory=dict)
     """(window start in ms, name of `LOSS_NAMES`) → what was lost in this range, damage say. Added up over chunks."""
 
@@ -60,7 +60,7 @@ class AuditRun:
     only_between_ms: tuple[int, int] | None = None
     """The run holds no event before the first, at or after the second instant."""
     ends_with_source: bool = False
-    """Closed when its source has ended (a journal); else it goes on (the files of a section)."""
+    """Closed when its source has ended (a journal); else it continues (the files of a section)."""
 
 
 class Lag(NamedTuple):
@@ -139,7 +139,7 @@ class Scan:
     named by an earlier scan and has not answered None since.
     """
     unopened: Mapping[str, str] = field(default_factory=dict)
-    """What could not be opened or told apart → why. While there is any, the agent lets no window of these topics be sealed."""
+    """What could not be opened or distinguished → why. While there is any, the agent lets no window of these topics be sealed."""
 
 
 class SourceGroup(Protocol):

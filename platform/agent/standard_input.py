@@ -82,7 +82,7 @@ class StandardInput:
         return StandardInputResult(ledger.journaled, ledger.quarantined, lost)
 
     def _take(self, block: bytes, *, is_last: bool) -> bytes:
-        """Journal the lines of a block; return what stands behind the last one."""
+        """Journal the lines of a block; return what is behind the last one."""
         if not block:
             return b""
         framed = frame(block, limit_bytes=self._limit_bytes, is_inside_long_line=self._is_inside_long_line, takes_rest=is_last)

@@ -2,7 +2,7 @@
 
     merge >> expire
 
-Without a JVM. Rows, proofs and the audit's books stay as they are; loads and publishes may run beside it. A killed step is
+Without a JVM. Rows, proofs and the audit's records stay as they are; loads and publishes may run beside it. A killed step is
 retried; what it had committed stays. A table's fault stops no other, and the run ends as failed.
 """
 

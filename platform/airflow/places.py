@@ -1,6 +1,6 @@
 """Where a DAG's tasks find clusters, registry, audit and home: Airflow's Connections and a Variable, looked up when a task runs.
 
-Nothing is looked up while a DAG is parsed, and no secret stands in a template field, an argument or a variable: the clients'
+Nothing is looked up while a DAG is parsed, and no secret is in a template field, an argument or a variable: the clients'
 settings are a file in memory that ends with the task (`spark/load/airflow_connection.py`). Without names, everything is as the
 worker's environment says (`HEADRACE_HOME`, `PORT_SHIFT`, …).
 """
@@ -70,9 +70,11 @@ def settings_of(text: str, name: str) -> dict[str, str]:
     try:
         words = json.loads(text)
     except ValueError as error:
-        raise BadPlaces(f"Airflow Variable {name!r} is no JSON ({error}): an object of texts is wanted, as {_EXAMPLE}") from error
+        raise BadPlaces(
+            f"Airflow Variable {name!r} is not JSON ({error}): an object of texts is wanted, as {_EXAMPLE}"
+        ) from error
     if not isinstance(words, dict) or not all(isinstance(one, (str, int)) for one in words.values()):
-        raise BadPlaces(f"Airflow Variable {name!r} is no object of texts, as {_EXAMPLE}")
+        raise BadPlaces(f"Airflow Variable {name!r} is not an object of texts, as {_EXAMPLE}")
     return {PREFIX + key.upper(): str(value) for key, value in words.items()}
 
 

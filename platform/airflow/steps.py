@@ -83,7 +83,7 @@ def of_this_task(places: Places) -> Iterator[None]:
 
 @task(trigger_rule="one_failed", retries=0)
 def at_fault() -> None:
-    """Fail the run: steps go on for the other topics when one is at fault, and would leave a run that looks sound."""
+    """Fail the run: steps continue for the other topics when one is at fault, and would leave a run that looks sound."""
     raise AirflowFailException("a step of this run failed, or some of its topics: the step's log names them")
 
 

@@ -132,7 +132,7 @@ def serve(settings: FrontendSettings, stop: StopSignal) -> None:
         status.write("ready", address=f"{settings.host}:{settings.port}", topic=settings.topic)
         while not stop.wait(200):
             if not server.is_serving:
-                raise FrontendError(f"the HTTP server on {settings.host}:{settings.port} ended by itself: see the log above")
+                raise FrontendError(f"the HTTP server on {settings.host}:{settings.port} ended unexpectedly: see the log above")
     finally:
         status.write("stopping")
         server.stop()

@@ -120,7 +120,7 @@ def topics(url: str, *, timeout_ms: int = ASK_MS) -> list[str]:
 
 
 def recount(url: str, *, tier: str, topic: str, timeout_ms: int = ASK_MS) -> None:
-    """Have a tier that the audit counts itself counted anew. Raises ServiceUnreachable, ServiceRefused."""
+    """Have a tier that the audit counts itself counted again. Raises ServiceUnreachable, ServiceRefused."""
     _ask("POST", url, "/api/recount", {"tier": tier, "topic": topic}, timeout_ms)
 
 

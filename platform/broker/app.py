@@ -92,10 +92,10 @@ class BrokerProcess:
             raise
 
     def wait(self, stop: StopSignal) -> None:
-        """Return when a stop is requested. Raises: BrokerError when the broker cannot go on."""
+        """Return when a stop is requested. Raises: BrokerError when the broker cannot continue."""
         while not stop.wait(WATCH_EVERY_MS):
             if not self._loop_thread.is_alive():
-                raise BrokerError("the broker's loop has ended by itself: see the log above; start the broker again")
+                raise BrokerError("the broker's loop has ended unexpectedly: see the log above; start the broker again")
             if self._fatal is not None:
                 raise self._fatal
 

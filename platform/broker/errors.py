@@ -76,9 +76,10 @@ class FolderOfAnotherCluster(BrokerError):
         self.folder, self.found, self.there = folder, found, there
         knows = "knows no cluster" if there is None else f"is of the cluster {there}"
         super().__init__(
-            f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be made anew, beside the "
-            "logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json from the folder "
-            "if the logs are to be left aside"
+            f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be created again, beside "
+            "the logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json "
+            "from the folder "
+            "if you do not need the logs"
         )
 
 
@@ -89,7 +90,7 @@ class FolderOfOldFormat(BrokerError):
         super().__init__(
             f"the data folder {folder} is of log format {found} and this release reads and writes format {known}, in which a "
             "batch's offsets end where the next batch begins (decision 1). Nothing in it was changed. Give an empty folder, "
-            f"or go on with a release that writes format {found} and copy the topics over with any Kafka client"
+            f"or use a release that writes format {found} and copy the topics over with any Kafka client"
         )
 
 

@@ -41,7 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     retire = actions.add_parser(
         "retire",
         help="say that this agent and its sources will report nothing more",
-        description="Tell the audit that no agent runs here any more: its enrolment and its unsealed runs are retired. Windows "
+        description="Report to the audit that no agent runs here now: its enrolment and its unsealed runs are retired. Windows "
         "that waited for them are ACCEPTED then, never COMPLETE. Stop the agent first, when it has shipped what there is.",
         epilog="example: headrace agent retire /etc/headrace/agent.toml --by ana --reason 'host decommissioned'",
     )

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: AgentSettings) -> int:
     if settings.journals is None:
-        raise AskedWrongly(f"{arguments.settings} has no [journals]: the agent ships what stands in the journals below its root")
+        raise AskedWrongly(f"{arguments.settings} has no [journals]: the agent ships the journals below its root")
     if (fault := fault_of(arguments.topic)) is not None:
         raise AskedWrongly(fault)
     words: dict[str, object] = {"topic": arguments.topic}

@@ -18,7 +18,7 @@ DRILLS = {
     "alter": "change one byte of a record in the offline log, and make its checksum right",
     "swap": "swap a Parquet file for one with a row less and a row doubled",
     "table": "delete a row from what readers of a table see",
-    "topic": "delete a topic and make it anew under its name",
+    "topic": "delete a topic and create it again under its name",
     "quarantine": "delete a quarantine topic with records in it",
     "silence": "hold one reporter back before it seals its window",
     "memory": "kill an application that has an event in memory",
@@ -29,10 +29,10 @@ def configure(actions: "Actions") -> None:
     """Add the subcommand."""
     drill = actions.add_parser(
         "drill",
-        help="plant a fault in the running platform and check that the audit tells it",
-        description="Plant a fault in a topic made for it; check that the audit tells the exact records, the tier, and in time.\n"
+        help="plant a fault in the running platform and check that the audit reports it",
+        description="Plant a fault in a topic made for it. Check that the audit reports the exact records and the tier in time.\n"
         "The broker of the offline side is restarted for a fault in its log. The topic is removed at the end.\n"
-        "Exit code 0: told right and in time; 1: not.",
+        "Exit code 0: reported correctly and in time; 1: not.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: headrace audit drill loss",
     )

@@ -65,7 +65,7 @@ def list_unsealed(arguments: argparse.Namespace) -> int:
         topics = ", ".join(run["topics"]) or "no topic"
         print(f"{run['instance']}  {topics}  silent for {run['silent_ms'] // 1000} s{lost}{retired}")
     if not runs:
-        print("Every producer that the audit has heard of has sealed.")
+        print("Every producer known to the audit has sealed.")
     return 0
 
 
@@ -116,7 +116,7 @@ def _due(arguments: argparse.Namespace) -> list[dict[str, Any]]:
     heard = [run for run in mine if run["silent_ms"] < least_ms]
     if heard:
         raise HeadraceError(
-            f"producer {arguments.instance} was heard {heard[0]['silent_ms'] / 1000:.1f} s ago, it may only be slow: end it first"
+            f"producer {arguments.instance} reported {heard[0]['silent_ms'] / 1000:.1f} s ago, it may only be slow: end it first"
         )
     due = [run for run in mine if run["retired"] is None]
     if not due:

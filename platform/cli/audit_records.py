@@ -1,4 +1,4 @@
-"""`headrace audit which|watch|recount`: which records differ, the verdicts as they change, a tier counted anew."""
+"""`headrace audit which|watch|recount`: which records differ, the verdicts as they change, a tier counted again."""
 
 import argparse
 import json
@@ -51,7 +51,7 @@ def configure(actions: "Actions") -> None:
 
     recount = actions.add_parser(
         "recount",
-        help="have a tier that the audit reads back counted anew",
+        help="count a tier that the audit reads back again",
         description="Have the live or the offline log of a topic read again from its start. What expired there stays known.",
         epilog="example: headrace audit recount --tier offline --topic access_log",
     )
@@ -121,11 +121,11 @@ def _where(one: dict[str, Any]) -> str:
 
 
 def recount(arguments: argparse.Namespace) -> int:
-    """Have a tier counted anew."""
+    """Have a tier counted again."""
     from ..audit.client import recount as ask
 
     ask(arguments.url, tier=arguments.tier, topic=arguments.topic)
-    print(f"{arguments.tier} of {arguments.topic} is counted anew; see `headrace audit report --topic {arguments.topic}`")
+    print(f"{arguments.tier} of {arguments.topic} is counted again; see `headrace audit report --topic {arguments.topic}`")
     return 0
 
 

@@ -20,14 +20,15 @@ def configure(actions: "Actions") -> None:
     restate = actions.add_parser(
         "restate",
         help="have the mirror report again what the destination holds of a topic",
-        description="Have the mirror report again what the destination's log holds of a topic, in place of what it said before.\n"
-        "Of offsets that the log does not hold (any more), it says nothing: there stands what it said before.\n"
-        "A running mirror begins within seconds and goes on copying; one that is down does it at its next start.\n"
-        "Records told again count as `redelivered`. Exit: 0 asked (and done, with --wait), 1 not done in time, 2 wrong usage.",
+        description="Have the mirror report again what the destination's log holds of a topic.\n"
+        "The new report replaces the earlier one. For offsets that the log does not hold, the earlier report stays.\n"
+        "A running mirror starts within seconds and keeps copying; one that is down does it at its next start.\n"
+        "Records that are reported again count as `redelivered`. Exit: 0 asked (and done, with --wait), 1 not done in "
+        "time, 2 wrong usage.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: headrace audit restate mirror access_log --wait 60",
     )
-    restate.add_argument("tier", choices=["mirror"], help="who is to report again")
+    restate.add_argument("tier", choices=["mirror"], help="the tier that reports again")
     restate.add_argument("topic", metavar="TOPIC")
     restate.add_argument("--partition", type=int, metavar="N", help="only this partition (default: all)")
     restate.add_argument("--wait", type=float, metavar="SECONDS", help="return once the mirror has done it, at most SECONDS")
@@ -71,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
             if time.monotonic() >= deadline:
                 raise HeadraceError(
                     f"after {wait_s:g} s the {tier} has not reported again of partition "
-                    f"{', '.join(str(one.partition) for one in left)} of {topic}: it goes on, also after a restart. "
+                    f"{', '.join(str(one.partition) for one in left)} of {topic}: it continues, also after a restart. "
                     "`headrace status` shows whether it runs"
                 )
             time.sleep(0.1)

@@ -44,7 +44,7 @@ def configure(actions: "Actions") -> None:
     remove = ways.add_parser(
         "remove",
         help="have a group beside the verdict again",
-        description="Give a group a row beside the verdict again. Windows that begin at --from or later are judged anew.",
+        description="Give a group a row beside the verdict again. Windows that begin at --from or later are judged again.",
         epilog='example: headrace audit tier remove clicks consumer:fraud --reason "the trial is over"',
     )
     for one, default in ((add, NOW), (remove, None)):
@@ -139,7 +139,7 @@ def _change(arguments: argparse.Namespace, change: Literal["add", "remove"]) -> 
     await_taken("the change", listed)
     effect = {
         "add": "takes part in the verdict: windows are UNKNOWN while it is silent",
-        "remove": "has a row beside the verdict; the windows are judged anew",
+        "remove": "has a row beside the verdict; the windows are judged again",
     }[change]
     print(f"{arguments.topic}, from the window of {in_words(word.from_ms)} UTC on: {arguments.tier} {effect}")
     return 0
@@ -154,7 +154,7 @@ def _see_change(arguments: argparse.Namespace, change: str) -> None:
     mine = _entry(arguments)
     who, topic = arguments.tier, arguments.topic
     if change == "remove" and (mine is None or not (mine["takes_part"] or mine["changes"])):
-        raise AskedWrongly(f"{who} takes no part in the verdicts of {topic}: nobody has added it")
+        raise AskedWrongly(f"{who} takes no part in the verdicts of {topic}: it was never added")
     if mine is not None and mine["named_by"] == "settings":
         what = (
             "already"

@@ -11,7 +11,7 @@ from ..runtime.layout import Layout
 VERIFY = """Recompute the proofs of every published hour from the tables and files alone, without the audit service.
 Exit: 0 everything is as it was proven, 1 something differs."""
 RECOUNT = (
-    """Read every file of a topic in the warehouse again, also those that look unchanged, and tell the audit what stands there."""
+    """Read every file of a topic in the warehouse again, also those that look unchanged, and report its rows to the audit."""
 )
 
 

@@ -1,4 +1,4 @@
-"""`headrace audit known-loss|erased`: a person's word on the difference of one window at one tier, with name and reason."""
+"""`headrace audit known-loss|erased`: an operator's word on the difference of one window at one tier, with name and reason."""
 
 import argparse
 from typing import TYPE_CHECKING, Any, Literal

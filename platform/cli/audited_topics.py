@@ -11,7 +11,7 @@ def why_nothing(topic: str, *, url: str, live: str) -> str:
     """
     heard = audit.topics(url)
     if topic in heard:
-        return f"The audit has heard of topic {topic!r}, and no tier has counted a record of it yet."
+        return f"The audit knows topic {topic!r}, and no tier has counted a record of it yet."
     there = topics_if_reachable(live)
     if there is not None and topic in there:
         if is_internal(topic):
@@ -26,5 +26,5 @@ def why_nothing(topic: str, *, url: str, live: str) -> str:
         else f"here (the live cluster at {live} does not answer): nor has"
     )
     raise unknown_topic(
-        topic, f"{asked} the audit heard of one", {*heard, *(there or ())}, "`headrace topic list` shows those there are."
+        topic, f"{asked} the audit knows one", {*heard, *(there or ())}, "`headrace topic list` shows those there are."
     )

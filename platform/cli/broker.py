@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         epilog="settings for --set, for the file (name=value a line) and for the environment (HEADRACE_BROKER_<NAME>, dots as\n"
         "underscores); `headrace broker config` explains each:\n  "
         + "\n  ".join(broker_settings.known_names())
-        + "\n\nexit codes: 0 stopped as asked, 1 could not start or go on, 2 wrong settings, 3 stopped, but not within\n"
+        + "\n\nexit codes: 0 stopped as asked, 1 could not start or continue, 2 wrong settings, 3 stopped, but not within\n"
         "shutdown.timeout.ms; killed by the signal when it comes twice\n\n"
         "example: headrace broker run --port 9092 --data /var/lib/headrace --zookeeper 127.0.0.1:2181/live --http-port 9094",
     )

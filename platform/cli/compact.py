@@ -13,7 +13,7 @@ from .errors import AskedWrongly
 
 HELP = """merge the small files of closed hours, forget old snapshots, delete files that no snapshot names
 
-Rows, proofs and what the audit was told stay as they are; loads and publishes may run beside it. Without a JVM.
+Rows, proofs and the audit's reports do not change; loads and publishes may run at the same time. Without a JVM.
 
 example: headrace compact access_log
          headrace compact --all
@@ -149,11 +149,11 @@ def _expired(results: Mapping[str, Any]) -> list[str]:
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 0 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 on")
     return int(text)
 
 
 def positive(text: str) -> int:
     if _number(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number from 1 on")
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 on")
     return int(text)

@@ -1,4 +1,4 @@
-"""`headrace journal inspect|verify PATH`: what stands in a journal of applications' events, read without touching it."""
+"""`headrace journal inspect|verify PATH`: what is in a journal of applications' events, read without touching it."""
 
 import argparse
 import json

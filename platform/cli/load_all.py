@@ -1,4 +1,4 @@
-"""`headrace load --all`: the steps of the load over every topic. A topic's fault stops no other and is told by name."""
+"""`headrace load --all`: the steps of the load over every topic. A topic's fault stops no other and is reported by name."""
 
 import argparse
 import json
@@ -96,7 +96,7 @@ def _publish(layout: Layout, arguments: argparse.Namespace) -> Told:
     }
     lines = []
     for topic, one in done.results.items():
-        lines += [f"publish: {topic}: {len(one.published)} hours opened"] if one.published else []
+        lines += [f"publish: {topic}: {len(one.published)} hours published"] if one.published else []
         lines += [f"publish: {topic}: {hour} is withdrawn: {reason}" for hour, reason in one.withdrawn]
         lines += [f"publish: {topic}: {hour} stays as it was published: {reason}" for hour, reason in one.pending]
         lines += [f"publish: {topic}: {hour} stays shut: {reason}" for hour, reason in one.shut]

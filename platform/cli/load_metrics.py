@@ -1,7 +1,7 @@
 """What a step of `headrace load --all` leaves for Prometheus: a file for the textfile collector of node_exporter.
 
-A load is no server: it ends. Each step replaces its own file, `headrace_load_STEP.prom`, when it has ended, well or not; the time
-of the last good end stays in it.
+A load is not a server: it ends. Each step replaces its own file, `headrace_load_STEP.prom`, when it has ended, well or not; the
+time of the last good end stays in it.
 """
 
 import re
@@ -43,7 +43,7 @@ def write(folder: Path, step: str, words: Mapping[str, Any] | None, *, faults: i
 
 
 def _before(folder: Path, step: str) -> float:
-    """Return the time of the last good end that stands in the file; 0: none."""
+    """Return the time of the last good end that is in the file; 0: none."""
     try:
         found = re.search(rf"^{_SUCCESS}{{[^}}]*}} ([0-9.]+)$", file_of(folder, step).read_text(), re.MULTILINE)
     except OSError:

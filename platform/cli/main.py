@@ -41,7 +41,7 @@ COMMANDS = {
     "frontend": "run the sample frontend service",
     "replay": "replay a web server's access log as events",
     "load": "load a topic into the warehouse, count what was written, publish what is complete",
-    "publish": "publish what is complete, or announce published hours once more",
+    "publish": "publish what is complete, or announce published hours again",
     "compact": "merge small files of the warehouse, forget old snapshots, delete what none names",
     "retention": "drop hours of the warehouse that are past their age",
     "query": "ask the warehouse in SQL",
@@ -76,7 +76,8 @@ def _overview() -> str:
 
 _CLIENT_CONFIG = "--client-config"
 _CLIENT_CONFIG_HELP = (
-    f"every command: {_CLIENT_CONFIG} FILE  properties file with security.protocol, sasl.…, ssl.… for the clusters it speaks to;",
+    f"every command: {_CLIENT_CONFIG} FILE  properties file with security.protocol, sasl.…, ssl.… for the clusters it "
+    "connects to;",
     "                                      repeatable; also HEADRACE_CLIENT_CONFIG (docs/SECURITY_OF_CLIENTS.md)",
 )
 

@@ -162,7 +162,7 @@ def _rate(words: str) -> int | None:
     try:
         rate = int(float(digits) * UNITS[unit])
     except (ValueError, KeyError, OverflowError):
-        raise AskedWrongly(f"{words!r} is no number of bytes a second: give 500000, 20M or none") from None
+        raise AskedWrongly(f"{words!r} is not a number of bytes a second: give 500000, 20M or none") from None
     if rate < LEAST_BYTES_PER_S:
         raise AskedWrongly(f"{words}: at least {LEAST_BYTES_PER_S} bytes a second; `headrace mirror pause` stops the copying")
     return rate

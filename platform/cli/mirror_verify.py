@@ -25,7 +25,7 @@ def configure(actions: "Actions") -> None:
         help="compare two clusters batch by batch",
         description="Compare a copy with its source batch by batch, by CRC, and print the ranges that differ.\n"
         "Between Headrace clusters the same offsets must hold the same bytes. With Apache Kafka at an end the mirror's ledger\n"
-        "(--name) says which batch stands where. A mirror may run meanwhile.\n"
+        "(--name) says where each batch is. A mirror may run at the same time.\n"
         "Exit: 0 the same, 1 different or not comparable, 2 wrong usage.",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         epilog="example: headrace mirror verify --from live:9092 --to offline:9192 --topics 'clicks,orders_.*'",

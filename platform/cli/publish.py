@@ -1,4 +1,4 @@
-"""`headrace publish TOPIC`: the gate alone; and, when asked, published hours announced once more to schedulers."""
+"""`headrace publish TOPIC`: the gate alone; and, when asked, published hours announced again to schedulers."""
 
 import argparse
 import json
@@ -10,7 +10,7 @@ from .load import publish
 
 HELP = """publish the hours of a topic that have ended and are COMPLETE
 
-With --announce-again nothing is published. The next run of the DAG `publish` or `load_events` emits these hours once more, as
+With --announce-again nothing is published. The next run of the DAG `publish` or `load_events` emits these hours again, as
 partitions of the asset headrace://warehouse/TOPIC. Each DAG that waits for the asset starts a run for each of these hours.
 
 example: headrace publish access_log
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="HOUR",
         help="add again what others removed from this hour (as 2015-05-17T10); may be given more than once",
     )
-    parser.add_argument("--announce-again", action="store_true", help="have published hours announced once more")
+    parser.add_argument("--announce-again", action="store_true", help="announce published hours again")
     parser.add_argument(
         "--from", dest="first", metavar="HOUR", help="with --announce-again: the first hour (default: the oldest)"
     )

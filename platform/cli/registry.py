@@ -28,7 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     run.add_argument(
         "--zookeeper",
         metavar="HOST:PORT[/CHROOT]",
-        help="elect one of several registries of this topic there: it writes, the others forward (default: nobody is elected)",
+        help="elect one of several registries of this topic there: it writes, the others forward (default: no election)",
     )
     run.add_argument(
         "--session-timeout-ms",

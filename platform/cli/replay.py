@@ -27,9 +27,9 @@ from .topic_names import check_usable
 HELP = """Replay an access log (combined format, plain or .gz) as events with their own times.
 
 The file is read twice: first for the times of its lines, so that the audit knows which windows wait for this replay.
-A line that is no request goes to quarantine with its file and line number and does not fail the replay; a file whose
+A line that is not a request goes to quarantine with its file and line number and does not fail the replay; a file whose
 first lines are mostly of another format is refused before anything is sent. Lines added meanwhile are not sent.
-If the same file was replayed into the topic before, a warning says when; it is sent again all the same.
+If the same file was replayed into the topic before, a warning says when; it is sent again anyway.
 Exit code 0: every other line is delivered and its windows are sealed; 1: not, or it was stopped; 2: wrong usage.
 
 example: headrace replay /var/log/apache2/access.log --topic access_log"""
@@ -55,7 +55,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     if not arguments.log.is_file():
-        print(f"headrace replay: {arguments.log} is no file: give an access log", file=sys.stderr)
+        print(f"headrace replay: {arguments.log} is not a file: give an access log", file=sys.stderr)
         return 2
     # Check the arguments first: once the logger has started, the audit waits for the events of this run.
     check_usable(arguments.topic)
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             check_format(arguments.log)
         except OtherFormat as error:
-            raise AskedWrongly(f"{error}\n--any-format replays it all the same, each other line into quarantine") from error
+            raise AskedWrongly(f"{error}\n--any-format replays it anyway, and puts every other line into quarantine") from error
     configure_logs("replay", "WARNING", "text")
     stop = StopSignal().install()
     _see_topic(arguments.bootstrap, arguments.topic)
@@ -234,5 +234,5 @@ def _rate(word: str) -> float:
     except ValueError:
         rate = 0.0
     if not 0 < rate < float("inf"):
-        raise argparse.ArgumentTypeError(f"{word!r} is no rate: give events a second, above 0")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a rate: give events a second, above 0")
     return rate

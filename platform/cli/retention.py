@@ -24,7 +24,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_topics(parser)
     parser.add_argument("--apply", action="store_true", help="drop them (default: a dry run, which changes nothing)")
     parser.add_argument("--dry-run", action="store_true", help="as without --apply")
-    parser.add_argument("--hours", type=positive, metavar="N", help="this age, whatever the settings say (one TOPIC only)")
+    parser.add_argument("--hours", type=positive, metavar="N", help="this age, instead of the settings (one TOPIC only)")
     parser.add_argument("--most-hours", type=positive, default=31 * 24, metavar="N", help="dropped in this run (default 744)")
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of lines")
 
@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.apply and arguments.dry_run:
         raise AskedWrongly("--apply drops hours, and --dry-run drops none: give one of them")
     if arguments.all and arguments.hours is not None:
-        raise AskedWrongly("--hours belongs to one TOPIC; ages of all topics stand in <warehouse>/retention.toml")
+        raise AskedWrongly("--hours belongs to one TOPIC; <warehouse>/retention.toml has the ages of all topics")
     warehouse, topics = warehouse_and_topics(arguments)
     words = {"apply": arguments.apply, "keep_hours": arguments.hours, "most_hours": arguments.most_hours}
     return told({"retention": (lambda: retain_tables(warehouse, topics, **words), _lines)}, as_json=arguments.json)

@@ -146,5 +146,5 @@ def _reference(word: str) -> Reference:
     name, equals, rest = word.partition("=")
     subject, colon, version = rest.rpartition(":")
     if not (equals and colon and name and subject and version.isdigit() and int(version) > 0):
-        raise ValueError(f"{word!r} is no reference: give NAME=SUBJECT:VERSION, for example shop.Money=money-value:1")
+        raise ValueError(f"{word!r} is not a reference: give NAME=SUBJECT:VERSION, for example shop.Money=money-value:1")
     return Reference(name=name, subject=subject, version=int(version))

@@ -18,7 +18,7 @@ example: headrace schema diff clicks-value
          headrace schema diff clicks-value 2 clicks.avsc"""
 WHY = """Say in words which reader would break on which field, and the remedy: both directions, against every version.
 
-Exit: 0 nobody breaks, 1 the level forbids it or would, 2 asked wrongly.
+Exit: 0 no reader breaks, 1 the level forbids it or would, 2 asked wrongly.
 
 example: headrace schema why clicks-value clicks.avsc
          headrace schema why clicks-value 4"""
@@ -62,18 +62,18 @@ def run_why(arguments: argparse.Namespace) -> int:
     new = _chosen(schemas, arguments.subject, arguments.new)
     before = [one for one in schemas.present(arguments.subject) if new.version == 0 or one.version < new.version]
     if not before:
-        raise RegistryError(f"{arguments.subject} has no version before: whatever is registered first breaks nobody")
+        raise RegistryError(f"{arguments.subject} has no version before: the first version breaks no reader")
     level = CompatibilityLevel(arguments.level) if arguments.level else schemas.level(arguments.subject)
     every = comparing.breaks(schemas, arguments.subject, before, new, level)
     forbidden = any(one.is_forbidden for one in every)
     if arguments.json:
         print(json.dumps([_words(one.breach, is_forbidden=one.is_forbidden) for one in every]))
     elif not every:
-        print("nobody breaks: every version and the new schema read each other's events")
+        print("no reader breaks: every version and the new schema read each other's events")
     else:
         for one in every:
             print(f"{'! ' if one.is_forbidden else '~ '}{one.words}")
-        print(f"! breaks level {level}; ~ breaks somebody whom {level} does not protect")
+        print(f"! breaks level {level}; ~ breaks a reader that {level} does not protect")
     return 1 if forbidden else 0
 
 

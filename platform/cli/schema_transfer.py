@@ -13,7 +13,7 @@ EXPORT = """Write every subject, version, id, reference and level to a file (del
 example: headrace schema export registry.json"""
 IMPORT = """Write an export into a registry with the same ids and versions, by the API's mode IMPORT.
 
-Importing again changes nothing. An id that stands for another schema there is refused, with its subject and version; what was
+Importing again changes nothing. An id that has another schema there is refused, with its subject and version; what was
 written before stays.
 
 example: headrace schema import registry.json --registry http://127.0.0.1:8081"""

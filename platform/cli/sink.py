@@ -18,10 +18,10 @@ from .foreground import add_schema_cache, schema_cache_of
 
 HELP = """Write the events of topics to files, to an HTTP server, or into a PostgreSQL table. docs/SINKS.md is the manual.
 
-Processes of one group share the partitions. At least once: every record has an id (topic-partition-offset) by which it is known
-again; in files and in PostgreSQL each record is there once. What cannot be decoded, or is refused, goes to quarantine.
+Processes of one group share the partitions. At least once: every record has an id (topic-partition-offset) by which duplicates
+are recognized; in files and in PostgreSQL each record is there once. What cannot be decoded, or is refused, goes to quarantine.
 
-exit codes: 0 stopped as asked, 1 it could not go on, 2 asked wrongly
+exit codes: 0 stopped as asked, 1 it could not continue, 2 wrong usage
 
 example: headrace sink files --topic clicks --folder /data/clicks
 example: headrace sink http --topic clicks --url http://127.0.0.1:8000/events
@@ -52,7 +52,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="cluster of the audit's topic (default: --bootstrap; of a sink on the offline cluster the live one)",
     )
     common.add_argument(
-        "--no-audit", action="store_true", help="tell the audit nothing (needed for another cluster than live and offline)"
+        "--no-audit", action="store_true", help="report nothing to the audit (needed for another cluster than live and offline)"
     )
     common.add_argument("--status-file", type=Path, help="file in which the process writes its state as JSON")
     common.add_argument("--most-bytes", type=_count, metavar="N", help="held at most (default: 8 MiB; files: 64 MiB)")

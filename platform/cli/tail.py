@@ -43,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="PLACE",
         help="earliest, latest, a time (ISO 8601; without an offset UTC), or an offset (default: %(default)s)",
     )
-    parser.add_argument("--follow", "-f", action="store_true", help="go on at the end, until Ctrl-C or SIGTERM")
+    parser.add_argument("--follow", "-f", action="store_true", help="continue at the end, until Ctrl-C or SIGTERM")
     parser.add_argument("--partition", type=int, action="append", metavar="N", help="only these; may be repeated")
     parser.add_argument("--most", "-n", type=int, metavar="N", help="end after so many records that match")
     parser.add_argument("--json", action="store_true", help="a JSON object a line, with place, time and key")

@@ -74,8 +74,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         common,
         "delete",
         "delete a topic with all its records",
-        "The records go for good.\n"
-        "Only this cluster's: the offline copy, the warehouse's table and the audit's counts stay, and go on from the\n"
+        "The records are deleted permanently.\n"
+        "Only this cluster's: the offline copy, the warehouse's table and the audit's counts stay, and continue from the\n"
         "offsets they know. So give a new topic another name: under this one it would not be mirrored.",
         example="headrace topic delete clicks",
     )
@@ -201,9 +201,7 @@ def _describe(cluster: Cluster, arguments: argparse.Namespace) -> int:
 def _delete(cluster: Cluster, arguments: argparse.Namespace) -> int:
     name: str = arguments.name
     if is_internal(name) and not arguments.force:
-        raise AskedWrongly(
-            f"topic {name!r} is the platform's own: what is in it is nowhere else; --force deletes it all the same"
-        )
+        raise AskedWrongly(f"topic {name!r} is the platform's own: it is the only copy; --force deletes it anyway")
     topic_admin.delete_topic(cluster, name)
     print(json.dumps({"name": name, "is_deleted": True}) if arguments.json else f"{name} is deleted")
     if arguments.bootstrap is None and arguments.cluster == "live" and not is_internal(name):
@@ -261,11 +259,11 @@ def _once(settings: list[tuple[str, str]]) -> dict[str, str]:
 def _setting(word: str) -> tuple[str, str]:
     name, equals, value = word.partition("=")
     if not equals or not re.fullmatch(r"[A-Za-z0-9._-]+", name):
-        raise argparse.ArgumentTypeError(f"{word!r} is no setting: give NAME=VALUE, for example retention.ms=86400000")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a setting: give NAME=VALUE, for example retention.ms=86400000")
     return name, value
 
 
 def _count(word: str) -> int:
     if not word.isascii() or not word.isdigit() or not 0 < int(word[:10]) < 1 << 31:
-        raise argparse.ArgumentTypeError(f"{word!r} is no number from 1 upwards")
+        raise argparse.ArgumentTypeError(f"{word!r} is not a number from 1 upwards")
     return int(word)

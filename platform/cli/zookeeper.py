@@ -26,7 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     zookeeper = Layout.from_environment().live_zookeeper
     actions = parser.add_subparsers(dest="action", required=True, metavar="export|import|rebuild")
     for name, what in (
-        ("export", "write the tree to a file; each broker keeps such a copy in its data folder by itself (tree.json)"),
+        ("export", "write the tree to a file; each broker keeps such a copy in its data folder (tree.json)"),
         ("import", "write a file's tree into an ensemble that has lost its own; brokers may live on meanwhile"),
     ):
         action = actions.add_parser(
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
     with _open(session):
         count = restore(session, copy)
     print(f"{count} of {len(copy.nodes)} nodes, {len(copy.topics)} topics, are at {arguments.zookeeper} again")
-    print("offsets are those of the copy: groups that were stopped read on from there, and handle what they did since once more")
+    print("offsets are those of the copy: groups that were stopped read from there, and handle later records a second time")
     return 0
 
 
@@ -74,7 +74,7 @@ def _rebuild(folder: Path, file: Path) -> int:
             if found is not None:
                 held.setdefault(found[1], []).append(int(found[2]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AskedWrongly(f"{folder} is no data folder of a broker ({type(error).__name__}: {error})") from None
+        raise AskedWrongly(f"{folder} is not data folder of a broker ({type(error).__name__}: {error})") from None
     kept = folder / "tree.json"
     before = _read(file) if file.exists() else _read(kept) if kept.exists() else None
     try:
@@ -93,7 +93,7 @@ def _read(file: Path) -> Backup:
     except FileNotFoundError:
         raise AskedWrongly(f"there is no file {file}") from None
     except (OSError, ValueError) as error:
-        raise AskedWrongly(f"{file} is no copy that `headrace zookeeper export` wrote: {error}") from None
+        raise AskedWrongly(f"{file} is not a copy that `headrace zookeeper export` wrote: {error}") from None
 
 
 @contextmanager

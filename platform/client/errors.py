@@ -98,7 +98,9 @@ class UnsupportedApi(ClientError):
         self.address = address
         self.api = api
         offer = "does not serve it" if served is None else f"serves versions {served[0]} to {served[1]}"
-        super().__init__(f"{api} to broker {address}: this client speaks versions {spoken[0]} to {spoken[1]}, the broker {offer}")
+        super().__init__(
+            f"{api} to broker {address}: this client supports versions {spoken[0]} to {spoken[1]}, the broker {offer}"
+        )
 
 
 class BrokerError(ClientError):
@@ -159,7 +161,7 @@ class CorruptRead(ClientError):
         self.to_offset = to_offset
         super().__init__(
             f"{topic}-{partition} offsets {from_offset} to {to_offset} cannot be read: {reason}; "
-            f"hand over on_corrupt to go on after them"
+            f"set on_corrupt to continue after them"
         )
 
 
@@ -173,8 +175,8 @@ class ReadStalled(ClientError):
         self.partition = partition
         self.offset = offset
         super().__init__(
-            f"read of {topic}-{partition} stands at {offset}: the broker says {high_watermark} is there "
-            f"and sent nothing for {waited_ms} ms; look at its log for a range that it cannot serve"
+            f"read of {topic}-{partition} makes no progress at {offset}: the high watermark is {high_watermark}, "
+            f"and the broker sent nothing for {waited_ms} ms; look at its log for a range that it cannot serve"
         )
 
 

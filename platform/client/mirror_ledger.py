@@ -1,4 +1,4 @@
-"""Reads a mirror's ledger: which offsets of the source stand at which offsets of the destination, as far as it is committed."""
+"""Reads a mirror's ledger: which offsets of the source are at which offsets of the destination, as far as it is committed."""
 
 from collections.abc import Iterator
 
@@ -27,7 +27,7 @@ class LedgerReader:
         """Yield the entries since the last call, up to the ledger's present end; none if there is no ledger yet.
 
         Entries of a transaction that is not committed are not among them, nor will be what was aborted. Raises ClientError, and
-        `NotALedgerEntry`; the next call then goes on behind the last message that was yielded whole.
+        `NotALedgerEntry`; the next call then continues behind the last message that was yielded whole.
         """
         try:
             start, end = log_range(self._cluster, self._name)
@@ -53,7 +53,7 @@ class LedgerReader:
                     continue
                 empty += 1
                 if empty > _MOST_EMPTY:
-                    raise BadAnswer(self._cluster.bootstrap, "Fetch", f"the ledger stands at {offset} and ends at {end}")
+                    raise BadAnswer(self._cluster.bootstrap, "Fetch", f"the ledger is at {offset} and ends at {end}")
         finally:
             fetcher.close()
 

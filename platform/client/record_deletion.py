@@ -17,7 +17,7 @@ _VERSIONS = (0, 1)
 def delete_records(
     cluster: Cluster, before: Mapping[TopicPartition, int], *, timeout_ms: int = 30_000
 ) -> dict[TopicPartition, int]:
-    """Delete each partition's records before an offset; return where the logs begin now. What is deleted already is no fault.
+    """Delete each partition's records before an offset; return where the logs begin now. What is deleted already is not a fault.
 
     Raises the first refusal (an offset behind the high watermark, say); other partitions may be done.
     """

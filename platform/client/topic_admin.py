@@ -91,7 +91,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> lis
 
 
 def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> None:
-    """Return once the cluster no longer lists the topic; its data is deleted for good. Raises `UnknownTopic`, the broker's
+    """Return once the cluster no longer lists the topic; its data is deleted permanently. Raises `UnknownTopic`, the broker's
     refusal.
     """
     deadline = time.monotonic() + timeout_ms / 1000

@@ -3,10 +3,10 @@
     {"v": 1, "cluster": {"cluster_id", "producer_id_prefix"}, "next_producer_id": n | null, "nodes": {path: text}}
 
 The nodes are the persistent ones that hold something: topics, committed offsets, what audit and mirrors have noted. What lives as
-long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that go on
+long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that continue
 without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and leaders'
-epochs go on far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which the copy adds
-to their nodes: to mirrors and to the audit a topic with another id is another topic.
+epochs continue far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which the copy
+adds to their nodes: to mirrors and to the audit a topic with another id is another topic.
 """
 
 import json
@@ -65,7 +65,7 @@ class Backup:
         except (KeyError, TypeError, AttributeError) as error:
             raise ValueError(f"{type(error).__name__}: {error}") from None
         if wrong := [path for path in nodes if not path.startswith(tuple(f"{root}/" for root in ROOTS))]:
-            raise ValueError(f"{wrong[0]!r} is no path of the tree that is copied")
+            raise ValueError(f"{wrong[0]!r} is not a path of the tree that is copied")
         return cls(cluster=cluster, next_producer_id=None if following is None else int(following), nodes=nodes)
 
 
@@ -115,10 +115,10 @@ def export(session: Session) -> Backup:
 
 def restore(session: Session, copy: Backup) -> int:
     """Write the copy into a tree that has forgotten its topics; return how many nodes were written. Raises NotRestored, and
-    CoordinationError: then run it once more.
+    CoordinationError: then run it again.
 
     What groups have committed and others have noted since the loss stays: it is newer; but for leaders' epochs, which then began
-    anew. Topics of the copy that are there already are of an import that was cut off.
+    again. Topics of the copy that are there already are of an import that was cut off.
     """
     for topic in copy.topics:
         found = sorted(map(int, json.loads(copy.nodes[paths.topic(topic)])["partitions"]))

@@ -43,7 +43,7 @@ class VersionConflict(CoordinationError):
 
     def __init__(self, what: str, path: str) -> None:
         self.path = path
-        super().__init__(f"{what} {path} in ZooKeeper: somebody else changed it meanwhile: read it again and decide anew")
+        super().__init__(f"{what} {path} in ZooKeeper: another process changed it: read it again and decide again")
 
 
 class UnreadableNode(CoordinationError):
@@ -51,7 +51,7 @@ class UnreadableNode(CoordinationError):
 
     def __init__(self, path: str, data: bytes, why: str) -> None:
         self.path, self.data = path, data
-        super().__init__(f"ZooKeeper node {path} holds {data[:80]!r}, which cannot be read ({why}): mend or delete it by hand")
+        super().__init__(f"ZooKeeper node {path} holds {data[:80]!r}, which cannot be read ({why}): repair or delete it by hand")
 
 
 class ValueTooLarge(CoordinationError):
@@ -97,4 +97,4 @@ class NotRegistered(CoordinationError):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        super().__init__(f"nothing written: {path} is not registered any more (session lost): claim the partitions anew first")
+        super().__init__(f"nothing written: {path} is not registered any more (session lost): claim the partitions again first")

@@ -1,7 +1,7 @@
 """Of which topic each mirrored partition is a copy: the id that the source's topic had when it was last known to be the same.
 
-Persistent text, in the destination's ZooKeeper, by the partition's name there. A topic that was deleted and made anew under its
-name has another id, and a mirror that was down meanwhile learns it from here.
+Persistent text, in the destination's ZooKeeper, by the partition's name there. A topic that was deleted and created again under
+its name has another id, and a mirror that was down meanwhile learns it from here.
 """
 
 from collections.abc import Iterable, Mapping

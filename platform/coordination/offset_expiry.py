@@ -1,6 +1,6 @@
 """Removes expired offsets and empty groups from ZooKeeper. `group_note` decides which offsets have expired.
 
-A call looks at a bounded number of nodes and returns where to go on, since the caller's thread has other work. The time of a
+A call looks at a bounded number of nodes and returns where to continue, since the caller's thread has other work. The time of a
 commit is the time of the node's last write: it is stored nowhere else, and the paper's bare offsets have it too.
 """
 

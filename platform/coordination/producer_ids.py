@@ -37,12 +37,12 @@ class ClusterId:
 
 
 class TreeLost(CoordinationError):
-    """ZooKeeper has forgotten the cluster, or another one stands there."""
+    """ZooKeeper has forgotten the cluster, or another one is there."""
 
     def __init__(self, hosts: str, known: ClusterId | None) -> None:
         found = "knows no cluster" if known is None else f"is of the cluster {known.cluster_id}"
         super().__init__(
-            f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process goes on with what it knows itself: "
+            f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process continues with its own copy: "
             "`headrace zookeeper import` brings a copy back (docs/OPERATIONS.md)"
         )
 
@@ -141,7 +141,7 @@ class ProducerIdBlocks:
 
     def next_block(self) -> range:
         """Return `BLOCK` ids that no other broker gets, noted as issued. Raises ConnectionUnsure and VersionConflict: call again
-        after either; TreeLost, TreeOlder: a counter that has been lost or set back would issue its ids once more; and what
+        after either; TreeLost, TreeOlder: a counter that has been lost or set back would issue its ids again; and what
         `Issued` raises.
         """
         if self._prefix is None:

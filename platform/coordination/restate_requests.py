@@ -28,7 +28,7 @@ class RestateRequests:
         self._session = session
 
     def ask(self, tier: str, topic: str, partition: int) -> None:
-        """Make the wish. One that is being carried out begins anew."""
+        """Make the wish. One that is being carried out begins again."""
         self._session.tree.put(paths.restate_request(tier, topic, partition), decimal(0))
 
     def open(self, tier: str) -> list[RestateRequest]:

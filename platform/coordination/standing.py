@@ -14,7 +14,7 @@ class SessionState(StrEnum):
 
     SURE = "sure"
     UNSURE = "unsure"
-    """The session may be alive or gone. Stop acting as owner or leader until SURE (go on) or LOST (begin again)."""
+    """The session may be alive or gone. Stop acting as owner or leader until SURE (continue) or LOST (begin again)."""
     LOST = "lost"
     """The session is gone, with all its ephemeral nodes."""
 

@@ -37,7 +37,7 @@ class TopicInfo:
     topic_id: UUID
     """Each topic that ever had this name has another id."""
     is_id_stored: bool = False
-    """The id stands in the node: the topic was brought here from a ZooKeeper that was lost."""
+    """The id is in the node: the topic was brought here from a ZooKeeper that was lost."""
 
     @property
     def stored_id(self) -> UUID | None:

@@ -1,7 +1,7 @@
 """The agent of one home: `deploy/local/agent.toml` with this layout's folder and ports filled in.
 
 `python -m headrace.local.agent_process STATUS_FILE` writes the settings into the home and becomes `headrace agent run`. So
-`headrace agent status .headrace/agent/agent.toml` shows the running agent, whoever asks.
+`headrace agent status .headrace/agent/agent.toml` shows the running agent, the caller.
 """
 
 import os
@@ -32,7 +32,7 @@ def settings_path(layout: Layout) -> Path:
 def settings_for(layout: Layout, text: str) -> str:
     """Return the settings with `{home}` and `{port[N]}` (N plus PORT_SHIFT) filled in; every other brace stays as it is.
 
-    Raises AgentHomeRefused: the home's path has a character that cannot stand in the file.
+    Raises AgentHomeRefused: the home's path has a character that cannot be in the file.
     """
     home = str(layout.home)
     if _NO_HOME & set(home):

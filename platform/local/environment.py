@@ -2,7 +2,7 @@
 install`. With `hot-paths` as its argument it only compiles `native/`, if that is missing and possible.
 
 Uses only the standard library, because nothing else is installed yet. After an interruption, run it again: it makes an
-environment without a working pip anew, and keeps what is installed. pip's output is in `.venv/install.log`.
+environment without a working pip again, and keeps what is installed. pip's output is in `.venv/install.log`.
 """
 
 import os
@@ -303,11 +303,11 @@ def main() -> int:
         sys.stderr.write(f"{hot_paths(venv, CHECKOUT)}\n")
     except InstallFailed as error:
         sys.stderr.write(
-            f"\nheadrace: {error}\nAll of it: {venv / 'install.log'}. The same command goes on where this one ended.\n"
+            f"\nheadrace: {error}\nAll of it: {venv / 'install.log'}. The same command continues where this one ended.\n"
         )
         return 1
     except KeyboardInterrupt:
-        sys.stderr.write("\nheadrace: interrupted, nothing is left running; the same command goes on where this one ended\n")
+        sys.stderr.write("\nheadrace: interrupted, nothing is left running; the same command continues where this one ended\n")
         return 130
     return 0
 

@@ -78,7 +78,7 @@ def java_faults(environment: Mapping[str, str]) -> list[str]:
         return [f"Java at {program} does not run ({error}): {remedy}"]
     version = _JAVA_VERSION.search(said)
     if version is None:
-        return [f"Java at {program} does not tell its version: {remedy}"]
+        return [f"Java at {program} does not print its version: {remedy}"]
     if int(version.group(1)) < OLDEST_JAVA:
         return [f"Java {version.group(1)} at {program} is too old: {remedy}"]
     return []
@@ -180,7 +180,7 @@ def engine_faults(home: Path, environment: Mapping[str, str]) -> tuple[str, list
         made_with = ""
     engine = environment.get("HEADRACE_ENGINE") or made_with or ENGINES[0]
     if engine not in ENGINES:
-        return engine, [f"ENGINE={engine} is no engine: {' or '.join(ENGINES)}"]
+        return engine, [f"ENGINE={engine} is not an engine: {' or '.join(ENGINES)}"]
     if made_with and made_with != engine:
         other = "name another folder with HEADRACE_HOME=..."
         if not is_running(home):
@@ -198,7 +198,7 @@ def kafka_faults(environment: Mapping[str, str]) -> list[str]:
     if home:
         if any((Path(home) / "libs").glob("kafka_2.*.jar")):
             return []
-        return [f"KAFKA_HOME={home} is no Apache Kafka, there is no libs/kafka_2.*.jar: name the folder it was unpacked into"]
+        return [f"KAFKA_HOME={home} is not an Apache Kafka, there is no libs/kafka_2.*.jar: name the folder it was unpacked into"]
     caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     cache = Path(environment.get("HEADRACE_BENCH_CACHE") or caches / "headrace-bench")
     if any(cache.glob("kafka-*/complete")) or shutil.which("mvn", path=environment.get("PATH")):

@@ -23,7 +23,7 @@ class Copies:
         self._clock = clock
         self._states: dict[TopicPartition, PartitionCopy] = {}
         self.wanted = Wanted()
-        """Where each partition that may be fetched goes on."""
+        """Where each partition that may be fetched continues."""
         self._ahead: list[TopicPartition] = []
         """Those that are wanted from further on than their copy has come (`due_to_fetch`)."""
         self._to_resume: dict[TopicPartition, None] = {}
@@ -109,8 +109,8 @@ class Copies:
         return list(self._to_skip)
 
     def due_to_fetch(self, follows: Mapping[TopicPartition, int]) -> Wanted:
-        """Return what is to be fetched now: where each copy goes on, and of those in `follows` what comes behind a fetch that is
-        not placed yet.
+        """Return what is to be fetched now: where each copy continues, and of those in `follows` what comes behind a fetch that
+        is not placed yet.
         """
         ahead, self._ahead = self._ahead, []
         for name in ahead:

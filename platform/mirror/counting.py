@@ -80,7 +80,7 @@ class Counting:
         self.reporter.skip(*name, gap.to_offset, EXPIRED)
 
     def pass_over(self, name: TopicPartition, gap: Gap, copied_to: int) -> None:
-        """Quarantine offsets that the source cannot serve, and go on behind them."""
+        """Quarantine offsets that the source cannot serve, and continue behind them."""
         self.quarantine.put(name, gap, previous_ms=self._last_ms.get(name))
         if gap.from_offset < copied_to:
             # The destination holds what the source can no longer serve: not lost, only not counted.

@@ -52,7 +52,7 @@ class Found:
     gone: frozenset[str] = frozenset()
     """Topics that were ready before and are not to be copied any more."""
     renewed: frozenset[str] = frozenset()
-    """Topics that have another id in the source than before: they were deleted and made anew."""
+    """Topics that have another id in the source than before: they were deleted and created again."""
 
 
 NOTHING = Found(ready={})

@@ -10,7 +10,7 @@ KEEP = "keep the copy: it may hold the only copy of acknowledged records"
 LOST_TAIL = f'{KEEP}. docs/OPERATIONS.md, "A live log that lost its tail", brings them back to the source'
 WRITTEN_ANEW = (
     f"{KEEP}. `headrace mirror verify` lists what only the copy has. Give the new topic another name; or, once you need nothing "
-    f"of the copy, delete the destination's topic, and it is copied anew"
+    f"of the copy, delete the destination's topic, and it is copied again"
 )
 
 
@@ -45,17 +45,19 @@ class UnfitTopic(MirrorError):
     def __init__(self, topic: str, where: str, faults: list[str]) -> None:
         super().__init__(
             f"topic {topic!r} on {where} cannot hold a copy: {'; '.join(faults)}; if you need nothing "
-            f"that it holds, delete it: it is made anew"
+            f"that it holds, delete it: it is created again"
         )
         self.topic = topic
         self.faults = faults
 
 
 class InvalidPattern(MirrorError):
-    """A pattern of topics is no regular expression."""
+    """A pattern of topics is not a regular expression."""
 
     def __init__(self, pattern: str, why: str) -> None:
-        super().__init__(f"topic pattern {pattern!r} is no regular expression: {why}; give names or patterns with commas between")
+        super().__init__(
+            f"topic pattern {pattern!r} is not a regular expression: {why}; give names or patterns with commas between"
+        )
         self.pattern = pattern
 
 
@@ -84,7 +86,7 @@ class ZookeeperNeeded(MirrorError):
 
 
 class CopyDiffers(MirrorError):
-    """The destination's log does not end with batches of the source: whatever stands there, this mirror must not go on."""
+    """The destination's log does not end with batches of the source: whatever is there, this mirror must not continue."""
 
     def __init__(self, topic: str, partition: int, why: str) -> None:
         super().__init__(f"the copy of {topic}-{partition} is not one of this source: {why}; {WRITTEN_ANEW}")

@@ -169,7 +169,7 @@ class Forwarder:
         names = self._states.due_to_resume(self._resumed_at_once)
         if not names:
             return False
-        # The copy may have been deleted so that it is made anew.
+        # The copy may have been deleted so that it is created again.
         self.discovery.again({name.topic for name in names if self._states[name].attempt})
         try:
             topics = sorted({name.topic for name in names})
@@ -203,7 +203,7 @@ class Forwarder:
         return True
 
     def _resume_one(self, name: TopicPartition, standing: Standing, reported: int | None) -> bool:
-        """Move a partition to where it goes on; return whether this process begins with it."""
+        """Move a partition to where it continues; return whether this process begins with it."""
         self._resumed.add(name)
         position = self._counting.reporter.position(*name)
         counted_to = reported if position is None else position
@@ -264,7 +264,7 @@ class Forwarder:
         return asked, fetched
 
     def _ask(self, follows: Mapping[TopicPartition, int], max_wait_ms: int) -> None:
-        """Ask for every partition that is due: from where `follows` says, else from where its copy goes on."""
+        """Ask for every partition that is due: from where `follows` says, else from where its copy continues."""
         wanted = self._states.due_to_fetch(follows)
         self._resumed.clear()
         try:
@@ -303,7 +303,9 @@ class Forwarder:
         return found
 
     def _is_awaited(self, name: TopicPartition, requested_offset: int) -> bool:
-        """Return whether the partition still goes on there. It does not if an append has failed since the fetch was asked for."""
+        """Return whether the partition still continues there. It does not if an append has failed since the fetch was asked
+        for.
+        """
         copy = None if name in self._resumed else self._states.get(name)
         return copy is not None and copy.phase is Phase.COPYING and copy.fetch_offset == requested_offset
 

@@ -99,7 +99,9 @@ class IdenticalPlacement:
     def _other_topic(
         self, name: TopicPartition, there: TopicPartition, ends: Ends, present: str, comparison: TailComparison
     ) -> str | None:
-        """Return why copying must not go on: the source's topic was made anew, and holds something else where it was copied."""
+        """Return why copying must not continue: the source's topic was created again, and holds something else where it was
+        copied.
+        """
         is_other, confirmed_to = self._identity.is_other(name, present)
         if not is_other or ends.destination_start >= ends.destination_end:
             return None
@@ -109,7 +111,7 @@ class IdenticalPlacement:
         if comparison is TailComparison.SAME:
             return None
         return (
-            f"the source's topic was deleted and made anew since offset {end} was copied, and does not hold the same there; "
+            f"the source's topic was deleted and created again since offset {end} was copied, and does not hold the same there; "
             f"{WRITTEN_ANEW}"
         )
 

@@ -8,7 +8,7 @@ out, and a `FetchPlan` after a fetch. The forwarder carries it out. Three positi
     sent_to      up to here they are sent
 
 After a restart or a lost response, the destination may hold more than is counted. The batches between are then fetched again and
-only counted. A gap is a range of offsets that the source can no longer serve; it is passed over.
+only counted. A gap is a range of offsets that the source can no longer serve; it is skipped.
 """
 
 from collections.abc import Sequence
@@ -161,8 +161,8 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
         return in_error(
             copy,
             Phase.DIVERGED,
-            f"the batch before the destination's end {copied_to} is another one in the source: the source has been written "
-            f"anew there; {WRITTEN_ANEW}",
+            f"the batch before the destination's end {copied_to} is another one in the source: the source has been "
+            f"rewritten there; {WRITTEN_ANEW}",
             now_ms,
         )
     is_new_copy = counted_to is not None and ends.destination_start == ends.destination_end < counted_to
@@ -172,7 +172,7 @@ def resumed(copy: PartitionCopy, ends: Ends, comparison: TailComparison, *, coun
 
 
 def ends_read(copy: PartitionCopy, ends: Ends) -> PartitionCopy:
-    """Return the copy with the positions of both ends, where copying must not go on."""
+    """Return the copy with the positions of both ends, where copying must not continue."""
     return replace(copy, copied_to=ends.destination_end, source_end=ends.source_end)
 
 
@@ -184,7 +184,7 @@ def out_of_range(copy: PartitionCopy, log_start_offset: int, now_ms: int) -> Par
 
 
 def skipped(copy: PartitionCopy) -> tuple[PartitionCopy, Gap | None]:
-    """Return the copy once its counts are reported and counting begins anew at `counted_to`; and the gap, if data is lost by it.
+    """Return the copy once its counts are reported and counting begins again at `counted_to`; and the gap, if data is lost by it.
 
     Without a gap the destination holds all data; only the count of a part of it cannot be recovered.
     """
@@ -309,6 +309,6 @@ def _diverged(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> Partitio
         copy,
         Phase.DIVERGED,
         f"the source's batch {header.position} to {header.next_offset} lies across offset {copy.fetch_offset}, where the "
-        f"destination has a border: the source has been written anew; {WRITTEN_ANEW}",
+        f"destination has a border: the source has been rewritten; {WRITTEN_ANEW}",
         now_ms,
     )

@@ -11,13 +11,13 @@ from .partition_copy import Ends, Gap, TailComparison
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """Where a partition stands in both clusters, so that copying can begin or go on."""
+    """Where a partition is in both clusters, so that copying can begin or continue."""
 
     ends: Ends
     """In the source's offsets."""
     comparison: TailComparison = TailComparison.UNKNOWN
     fault: str | None = None
-    """Why copying must not go on."""
+    """Why copying must not continue."""
 
 
 class Placement(Protocol):

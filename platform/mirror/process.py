@@ -2,8 +2,8 @@
 
 It has six threads. The forwarder's thread copies. The discovery's thread finds and makes topics. The reporter's thread reports to
 the audit every second. One thread reads ends of the source. One reports again what an operator wishes (`restatement`). The main
-thread decides whether the mirror stands still, writes the status file and waits for the stop. They share the range reporter, and
-snapshots of the copies.
+thread decides whether the mirror makes no progress, writes the status file and waits for the stop. They share the range
+reporter, and snapshots of the copies.
 """
 
 import os
@@ -95,8 +95,8 @@ class MirrorSettings:
     status_file: Path | None = None
     pages: PagesAddress = field(default_factory=PagesAddress)
     stall_after_ms: int = STALL_AFTER_MS
-    """The mirror says that it stands still when a partition is behind its source, or stopped, and has not moved for this long; or
-    when its reports have failed for this long.
+    """The mirror says that it makes no progress when a partition is behind its source, or stopped, and has not moved for this
+    long; or when its reports have failed for this long.
     """
 
 
@@ -376,7 +376,9 @@ class Mirror:
         self._say_what_is_paused(timeout_ms)
 
     def _say_what_is_paused(self, timeout_ms: int) -> None:
-        """Tell the audit of each partition that is paused, and again at intervals: what stands still by order is not silent."""
+        """Tell the audit of each partition that is paused, and again at intervals: what makes no progress by order is not
+        silent.
+        """
         assert self._reporter is not None
         if self._forwarder is None:
             return

@@ -1,8 +1,8 @@
 """Reports again what the destination holds, for partitions of which an operator wishes it (`headrace audit restate mirror`).
 
 Reads the destination's log up to where the mirror has reported, beside the copying, on a thread and a connection of its own; the
-range that the copying counts is not touched. Only offsets at which the destination holds a batch are told anew: of the others
-stands what the mirror said before, so that a lost segment is not excused, nor an expired range forgotten.
+range that the copying counts is not touched. Only offsets at which the destination holds a batch are reported again: of the
+others stands what the mirror said before, so that a lost segment is not excused, nor an expired range forgotten.
 """
 
 import threading
@@ -154,7 +154,7 @@ class Restatement:
             log.info("restated", topic=topic, partition=partition, from_offset=start, to_offset=end, records=count)
 
     def _read(self, topic: str, partition: int, start: int, end: int) -> Iterator[tuple[BatchHeader, memoryview]]:
-        # Damage is passed over here: the audit's own reader of the destination tells it.
+        # Damage is skipped here: the audit's own reader of the destination tells it.
         topic = self._naming.destination_name(topic)
         return read_range(self._cluster, topic, partition, start, end, on_corrupt=lambda bad: None, timeout_ms=READ_TIMEOUT_MS)
 

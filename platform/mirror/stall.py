@@ -1,8 +1,8 @@
-"""Decides whether the mirror stands still: which partitions are behind their source and have not moved for too long. Pure.
+"""Decides whether the mirror makes no progress: which partitions are behind their source and have not moved for too long. Pure.
 
 A partition has moved when the destination holds more of it. One stalled partition among many that move counts too: its source's
-retention does not wait for it. A partition whose copy stopped with an error stands still, also where nothing new came since. A
-mirror that copies and cannot tell the audit so is told, too.
+retention does not wait for it. A partition whose copy stopped with an error makes no progress, also where nothing new came
+since. A mirror that copies and cannot report to the audit so is told, too.
 """
 
 from collections.abc import Container, Mapping, Sequence
@@ -100,7 +100,7 @@ def _observed(
         end = copy.source_end
     lag_bytes = max(0, end - max(copied_to, start))
     is_stopped = copy is not None and copy.phase in ERROR_PHASES
-    # A move backwards counts, too: the copy was deleted so that it is made anew.
+    # A move backwards counts, too: the copy was deleted so that it is created again.
     is_moved = then is None or is_held or not (lag_bytes or is_stopped) or copied_to != then.copied_to
     moved_at_ms = now_ms if then is None or is_moved else then.moved_at_ms if then.waits else before_ms
     return PartitionProgress(copied_to=copied_to, lag_bytes=lag_bytes, moved_at_ms=moved_at_ms, is_stopped=is_stopped, copy=copy)
@@ -122,14 +122,14 @@ def last_error(progress: Progress, names: Sequence[TopicPartition], trouble: str
 
 
 def why_stalled(progress: Progress, names: list[TopicPartition], error: str) -> str | None:
-    """Return one line for people, None if nothing stands still."""
+    """Return one line for people, None if nothing makes no progress."""
     if not names:
         return None
     since = _instant(progress.partitions[names[0]].moved_at_ms)
     behind = sum(progress.partitions[name].lag_bytes for name in names)
     named = ", ".join(f"{name.topic}-{name.partition}" for name in names[:NAMED])
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
-    return f"stands still since {since}: {error} ({named}{more}, {behind} bytes behind)"
+    return f"has made no progress since {since}: {error} ({named}{more}, {behind} bytes behind)"
 
 
 def why_unreported(failure: tuple[int, str] | None, *, now_ms: int, stall_after_ms: int) -> str | None:

@@ -26,7 +26,7 @@ def facts(copies: Mapping[TopicPartition, PartitionCopy], progress: Progress, *,
 
 
 class Rows:
-    """The partitions' rows of the status file. A row is written anew only when its partition has changed."""
+    """The partitions' rows of the status file. A row is written again only when its partition has changed."""
 
     def __init__(self) -> None:
         self._texts: dict[TopicPartition, tuple[PartitionCopy, str | None, str]] = {}

@@ -154,6 +154,6 @@ def _last_batch(cluster: Cluster, topic: str, partition: int, start: int, end: i
 
 
 def _headers(cluster: Cluster, topic: str, partition: int, begin: int, end: int) -> Iterator[BatchHeader]:
-    # Batches that fail their check are passed over: other parts report damage, and it does not show that the logs differ.
+    # Batches that fail their check are skipped: other parts report damage, and it does not show that the logs differ.
     for header, _ in read_range(cluster, topic, partition, begin, end, on_corrupt=lambda bad: None, timeout_ms=TIMEOUT_MS):
         yield header

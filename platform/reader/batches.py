@@ -42,7 +42,7 @@ class OwnPositions:
         """Partitions whose position was moved since they were taken over."""
 
     def take_over(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Fence the rows; return where each partition goes on. Raises ProcessorAway."""
+        """Fence the rows; return where each partition continues. Raises ProcessorAway."""
         try:
             topic_ids = self._cluster.topic_ids(sorted({name.topic for name in starts}))
         except HeadraceError as error:

@@ -65,7 +65,7 @@ def coordination_of(
             commit_on_revoke=False,
         )
         return Coordination(consumer, lambda: GroupPositions(cluster), lambda: None)
-    # Only now: ZooKeeper's client is no part of the light install.
+    # Only now: ZooKeeper's client is not part of the light install.
     from ..client.consumer.zk_consumer import ZooKeeperConsumer
     from ..coordination.positions import AuditPositions
     from ..coordination.session import Session

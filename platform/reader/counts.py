@@ -1,8 +1,8 @@
 """What a reader reports to the audit: which records of each window are done, and which are in quarantine, by offsets.
 
-A record is counted when the processor has taken it, and reported when the processor, and the quarantine, have it for good; only
-then is the group's offset committed. So a kill repeats reports and leaves none out. What stands below what was reported before is
-not reported again but counted as redelivered. The tier is `consumer:<group>`, of a sink `sink:<group>`.
+A record is counted when the processor has taken it, and reported when the processor, and the quarantine, have it permanently;
+only then is the group's offset committed. So a kill repeats reports and leaves none out. What stands below what was reported
+before is not reported again but counted as redelivered. The tier is `consumer:<group>`, of a sink `sink:<group>`.
 """
 
 from bisect import bisect_left
@@ -17,7 +17,7 @@ from ..client.consumer.stream_message import Message
 from ..client.fetch.fetched import TopicPartition
 
 MOST_STRETCHES = 50_000
-"""Of records that wait to be told, in all partitions. With more, and telling impossible, reading pauses."""
+"""Of records that wait to be reported, in all partitions. With more, and telling impossible, reading pauses."""
 
 
 class Reporter(Protocol):
@@ -76,11 +76,11 @@ class ReadCounts:
 
     @property
     def stretch_count(self) -> int:
-        """Runs of records, and skipped ranges, that wait to be told."""
+        """Runs of records, and skipped ranges, that wait to be reported."""
         return self._stretch_count
 
     def has_told(self, name: TopicPartition, offset: int) -> bool:
-        """Return whether the audit knows of what stands there: quarantine has it, too, if it was to have it."""
+        """Return whether the audit knows of what is there: quarantine has it, too, if it was to have it."""
         one = self._partitions.get(name)
         return one is not None and offset < one.reported_to
 
@@ -142,7 +142,7 @@ class ReadCounts:
             one.counted_to = to_offset
 
     def tell(self, positions: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """Tell the audit of everything that was counted; it stands before `positions`. Raises what the reporter raises."""
+        """Tell the audit of everything that was counted; it is before `positions`. Raises what the reporter raises."""
         self._reporter.publish(timeout_ms)  # first what it could not tell before: so only this much waits there
         for name, at in positions.items():
             one = self._partitions.get(name)
@@ -158,7 +158,7 @@ class ReadCounts:
         self._reporter.publish(timeout_ms)
 
     def give_up(self, positions: Mapping[TopicPartition, int]) -> int:
-        """Forget what could not be reported before `positions`, and begin anew there; return how many stretches that were."""
+        """Forget what could not be reported before `positions`, and begin again there; return how many stretches that were."""
         forgotten, self._stretch_count = self._stretch_count, 0
         for name, at in positions.items():
             if name in self._partitions:

@@ -8,7 +8,7 @@ from .record import EventRecord
 
 
 class ReaderError(HeadraceError):
-    """A reader cannot go on."""
+    """A reader cannot continue."""
 
 
 class HandlerFailed(ReaderError):

@@ -299,8 +299,8 @@ class EventReader(Generic[E]):
     # ---- steering: each takes effect between two records, and may be called from any thread
 
     def pause(self, topic: str, partitions: Collection[int] | None = None) -> None:
-        """Read no more of these partitions (None: of the topic) until `resume`; the other ones go on. It holds for this process,
-        also over handovers. Raises ReaderMisused for a topic that is not read.
+        """Read no more of these partitions (None: of the topic) until `resume`; the other ones continue. It holds for this
+        process, also over handovers. Raises ReaderMisused for a topic that is not read.
         """
         self._steering.pause(topic, partitions)
 
@@ -311,7 +311,7 @@ class EventReader(Generic[E]):
     def seek(self, topic: str, partition: int, offset: int) -> None:
         """Go on at `offset`, when what is in work is done, reported and committed. The new position is committed, too.
 
-        Forward: the audit is told that what lies between was passed over. Backward: those records are handled again, unless
+        Forward: it is reported to the audit that what lies between was skipped. Backward: those records are handled again, unless
         `deduplicate` knows them. Raises ReaderMisused if no member of this process has the partition, and with `positions=`.
         """
         self._steering.seek(TopicPartition(topic, partition), offset)

@@ -24,7 +24,7 @@ class Stop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quarantine:
-    """A record that fails `after` times goes to the topic `<topic>.quarantine`, and the reader goes on."""
+    """A record that fails `after` times goes to the topic `<topic>.quarantine`, and the reader continues."""
 
     after: int = 3
 

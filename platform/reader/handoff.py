@@ -101,7 +101,7 @@ class Handoff:
         if loop is not None and self._waiting:
             try:
                 loop.call_soon_threadsafe(self._wake_all)
-            except RuntimeError:  # the loop is closed: nobody waits any more
+            except RuntimeError:  # the loop is closed: nothing waits any more
                 return
 
     # ---- the event loop

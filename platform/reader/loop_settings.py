@@ -41,7 +41,7 @@ class LoopSettings:
     auto_offset_reset: str = "smallest"
     """Where a partition without a committed offset begins: smallest or largest."""
     waits_for_audit: bool = True
-    """Reading waits where the audit's topic is away for longer than can be remembered. False: it goes on, and those records are
+    """Reading waits where the audit's topic is away for longer than can be remembered. False: it continues, and those records are
     never reported: their row stays UNKNOWN.
     """
     queue_bytes: int = 16 << 20

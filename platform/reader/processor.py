@@ -42,8 +42,8 @@ class Processor(Protocol):
     """One member's. Everything is called by one thread."""
 
     def begin(self, starts: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Take over partitions, to be read from these offsets on; return those at which reading is to go on instead, because what
-        stands before is done, and nothing behind it. Raises ProcessorAway: none was taken over, and it is called again.
+        """Take over partitions, to be read from these offsets on; return those at which reading is to continue instead, because
+        what is before is done, and nothing behind it. Raises ProcessorAway: none was taken over, and it is called again.
         """
 
     def take(self, record: EventRecord) -> None:
@@ -54,10 +54,10 @@ class Processor(Protocol):
         """Return whether it must be flushed before it takes more."""
 
     def flush(self, positions: Mapping[TopicPartition, int]) -> list[RefusedRecord]:
-        """Return the records that were refused for good; called again once quarantine has them. Without any, everything that was
-        taken is done for good.
+        """Return the records that were refused permanently; called again once quarantine has them. Without any, everything that
+        was taken is done permanently.
 
-        `positions`: what was taken stands before these offsets. Raises ProcessorAway, after which what is left is held still and
+        `positions`: what was taken is before these offsets. Raises ProcessorAway, after which what is left is held still and
         it is called again; any error that is not retriable ends the loop.
         """
 

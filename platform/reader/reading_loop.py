@@ -139,7 +139,7 @@ class ReadingLoop:
         self.given_back = 0
         """Records that were handled, or in hand, when others took their partitions: they are read again there."""
         self.skipped_offsets = 0
-        """Offsets that were skipped: unreadable, expired, or behind which `seek` was to go on."""
+        """Offsets that were skipped: unreadable, expired, or behind which `seek` was to continue."""
         self._given: EventRecord | None = None
         """What `next` returned last, until it is taken or put back."""
         self.trouble: HeadraceError | None = None
@@ -157,7 +157,7 @@ class ReadingLoop:
         return ReadCounts(RangeReporter(tier=self.settings.tier, instance=instance, sender=reports, positions=positions))
 
     def run(self, stop: StopSignal) -> None:
-        """Serve until `stop`; then flush once more and leave the group. Raises an error that is not retriable."""
+        """Serve until `stop`; then flush again and leave the group. Raises an error that is not retriable."""
         try:
             self.start(stop)
             while not stop.is_set():
@@ -195,7 +195,7 @@ class ReadingLoop:
             self._count(message, is_held=True)
             return None
         if begun_at:
-            self._begun_at[record.of] = 0  # a log that begins anew holds other records below it
+            self._begun_at[record.of] = 0  # a log that begins again holds other records below it
         self._given = record
         return record
 
@@ -251,7 +251,7 @@ class ReadingLoop:
             self._consumer.seek(record.of, record.offset)
 
     def close(self) -> None:
-        """Flush once more, leave the group and end."""
+        """Flush again, leave the group and end."""
         self._status.write("stopping")
         # The consumer's close gives the partitions back: what is held is flushed then.
         self._lifecycle.stop()
@@ -432,7 +432,7 @@ class ReadingLoop:
 
     def _let_go(self, error: PartitionsTaken) -> None:
         """Do nothing more of partitions that other members took over. If the group still counts them as this member's, they are
-        begun anew.
+        begun again.
         """
         starts = {name: self._committed[name] for name in error.partitions if name in self._committed}
         log.error("partitions_let_go", partitions=sorted(map(str, error.partitions)), reason=str(error))

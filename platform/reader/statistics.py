@@ -24,7 +24,7 @@ class ReaderStatistics:
     in_work: int
     """In hand, or handled and not flushed yet; 0 after an orderly end."""
     skipped_offsets: int
-    """Offsets (no records) that were skipped: unreadable, expired, or passed over by a seek. No part of the sum."""
+    """Offsets (no records) that were skipped: unreadable, expired, or skipped by a seek. No part of the sum."""
 
     @property
     def is_balanced(self) -> bool:

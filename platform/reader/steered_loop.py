@@ -130,7 +130,7 @@ class SteeredLoop(ReadingLoop):
         return True
 
     def seek(self, name: TopicPartition, target: int) -> bool:
-        """An order: go on at `target`. What is done before is reported and committed first."""
+        """An order: continue at `target`. What is done before is reported and committed first."""
         if name not in self._begun_at:
             log.warning(
                 "seek_left_out", topic=name.topic, partition=name.partition, to_offset=target, why="the partition is gone"

@@ -49,11 +49,11 @@ def why_no_room(room: DiskRoom | str) -> str | None:
     if room.free_bytes < LEAST_BYTES:
         return (
             f"the disk is full: {room.path} has {room.free_bytes} bytes free, a write may need {LEAST_BYTES}: "
-            "make room, or let retention delete more; the process goes on by itself"
+            "make room, or let retention delete more; the process continues without a restart"
         )
     if room.free_files is not None and room.free_files < LEAST_FILES:
         return (
             f"the disk takes no more files: {room.path} has {room.free_files} free, a write may need {LEAST_FILES}: "
-            "delete files there; the process goes on by itself"
+            "delete files there; the process continues without a restart"
         )
     return None

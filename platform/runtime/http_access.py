@@ -112,7 +112,7 @@ def _digest_in(path: Path) -> bytes:
         raise Unprotected(f"token file {path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
     if len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable() or " " in token:
         raise Unprotected(
-            f"token file {path}: its first line is no token of at least {SHORTEST_TOKEN} printable characters: "
+            f"token file {path}: its first line is not a token of at least {SHORTEST_TOKEN} printable characters: "
             "make one with `openssl rand -hex 32`"
         )
     return hashlib.sha256(token.encode()).digest()

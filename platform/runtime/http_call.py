@@ -52,7 +52,7 @@ class HttpAddress:
         """Raises ValueError for anything else."""
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"{url!r} is no address of an HTTP server: give http://host:port")
+            raise ValueError(f"{url!r} is not an address of an HTTP server: give http://host:port")
         self.is_tls = parts.scheme == "https"
         self.target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         """What the address itself asks for."""

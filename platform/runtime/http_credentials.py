@@ -25,7 +25,7 @@ def headers(service: str) -> dict[str, str]:
         reason = getattr(error, "strerror", None) or error
         raise Unprotected(f"HEADRACE_{service}_TOKEN_FILE={path} cannot be read: {reason}") from None
     if not token.isascii() or not token.isprintable() or not token:
-        raise Unprotected(f"HEADRACE_{service}_TOKEN_FILE={path}: its first line is no token")
+        raise Unprotected(f"HEADRACE_{service}_TOKEN_FILE={path}: its first line is not a token")
     return {"Authorization": f"Bearer {token}"}
 
 

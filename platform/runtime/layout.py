@@ -57,7 +57,7 @@ def known_engine(name: str) -> Engine:
     for engine in ENGINES:
         if engine == name:
             return engine
-    raise LayoutError(f"HEADRACE_ENGINE={name!r} is no engine: {' or '.join(ENGINES)}")
+    raise LayoutError(f"HEADRACE_ENGINE={name!r} is not an engine: {' or '.join(ENGINES)}")
 
 
 def engine_of(home: Path) -> str | None:

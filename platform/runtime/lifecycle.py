@@ -80,7 +80,7 @@ class Lifecycle:
         self._stops.append((name, stop))
 
     def stop(self) -> None:
-        """Stop every part, the last started first. A part that fails is logged, and the others are stopped all the same."""
+        """Stop every part, the last started first. A part that fails is logged, and the others are stopped anyway."""
         while self._stops:
             name, stop = self._stops.pop()
             self.stopping = name

@@ -1,6 +1,6 @@
 """A process's state in a small JSON file, and for systemd. The supervisor reads the file where a process has no port to probe.
 
-The file is replaced whole: no reader sees half of it. On a full disk it stays as it was, and the process goes on: its work may
+The file is replaced whole: no reader sees half of it. On a full disk it stays as it was, and the process continues: its work may
 need no disk, and who reads the file sees by `beat_every_ms` that it is old.
 """
 

@@ -6,7 +6,7 @@ from typing import Any
 from .errors import EventRefused
 
 Key = str | Callable[[Any], bytes | str | None]
-"""A field's name, or a function of the event. Text is taken as UTF-8; None is no key."""
+"""A field's name, or a function of the event. Text is taken as UTF-8; None is not a key."""
 
 
 def key_function(key: Key) -> Callable[[Mapping[str, Any]], bytes | None]:

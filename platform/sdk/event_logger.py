@@ -5,9 +5,9 @@ acknowledged record is a loss with a name, counted in its window and reported: r
 an address), dropped because the buffer was full or the event too large for it, refused by the cluster, or given up by the sender.
 
 An event is *handed over* once `log` has returned True and the audit topic has acknowledged this logger's announcement
-(`is_announced`). From then on it is stored, or its loss is told by name, or the audit shows this run as one that never said all.
-The announcement is the first thing that a logger does. If the cluster is away, `log` takes events before it is made. If the
-process dies then, those events were not handed over: nobody knows of the run, and no window waits for it.
+(`is_announced`). From then on it is stored, or its loss is reported by name, or the audit shows this run as one that never said
+all. The announcement is the first thing that a logger does. If the cluster is away, `log` takes events before it is made. If the
+process dies then, those events were not handed over: it is unknown of the run, and no window waits for it.
 Source: the 2011 paper, section 4.
 """
 
@@ -63,7 +63,7 @@ class EventLogger:
     `only_between_ms`, the first instant of its events and the first instant behind them: windows outside do not wait for it, and
     an event outside is refused.
 
-    After a fork the child's logger goes on as a run of its own, from its first event on; what the parent holds is the parent's.
+    After a fork the child's logger continues as a run of its own, from its first event on; what the parent holds is the parent's.
     A logger that is not closed is closed at the process's end. Each close takes `exit_timeout_ms` at most.
     """
 
@@ -220,7 +220,7 @@ class EventLogger:
         key: bytes | None = None,
         max_block_ms: int | None = None,
     ) -> bool:
-        """As `log`, for a coroutine: it awaits room in the buffer, and the event loop goes on meanwhile."""
+        """As `log`, for a coroutine: it awaits room in the buffer, and the event loop continues meanwhile."""
         encoded = self._encoded(event, event_time_ms, key, 0)
         if encoded is None:
             return False
@@ -281,7 +281,7 @@ class EventLogger:
     def flush(self, timeout_ms: int = FLUSH_TIMEOUT_MS) -> None:
         """Return once every event logged before this call is acknowledged, quarantined ones too.
 
-        Raises `FlushTimedOut` (the sending goes on) and `DeliveryFailed` (some were given up, and are counted).
+        Raises `FlushTimedOut` (the sending continues) and `DeliveryFailed` (some were given up, and are counted).
         """
         self._transport.flush(timeout_ms)
 

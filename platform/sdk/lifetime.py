@@ -44,7 +44,7 @@ _GRACE_S = 1.0
 
 
 def watch(logger: Living) -> None:
-    """Close the logger at the end of this process, and have it go on in the children."""
+    """Close the logger at the end of this process, and have it continue in the children."""
     global _watched_in
     open_loggers[id(logger)] = logger
     if not _watched_in:
@@ -126,7 +126,7 @@ def close_on_signals(signals: Iterable[int] = (signal.SIGTERM, signal.SIGINT)) -
             loggers = list(open_loggers.values())
             if threading.get_ident() in _closing or any(logger.is_inside() for logger in loggers):
                 # This very thread was interrupted inside a logger, or closing all (a pool's worker is told to end, and then sent
-                # SIGTERM at once): it goes on first, and the signal comes again.
+                # SIGTERM at once): it continues first, and the signal comes again.
                 again = threading.Timer(_AGAIN_S, os.kill, (os.getpid(), number))
                 again.daemon = True
                 again.start()

@@ -13,7 +13,7 @@ from ..wire.quarantine_record import QuarantineRecord
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggerRun:
-    """One run of one logger: who logs what. A process that was forked off goes on as a run with another `instance`."""
+    """One run of one logger: who logs what. A process that was forked off continues as a run with another `instance`."""
 
     topic: str
     schema: str
@@ -50,7 +50,7 @@ class Ledger:
     process dies with them, the audit does not know of them.
     """
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is no loss: sent, unanswered, told to the audit as such."""
+    """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is not a loss: sent, unanswered, told to the audit as such."""
 
     @property
     def under_way(self) -> int:
@@ -59,7 +59,7 @@ class Ledger:
 
 
 UNCERTAIN = "uncertain"
-"""In `Ledger.dropped`: events that were given up, and may be stored all the same."""
+"""In `Ledger.dropped`: events that were given up, and may be stored anyway."""
 
 
 class Transport(Protocol):

@@ -1,8 +1,8 @@
-"""The mirror's ledger: which offsets of the source stand at which offsets of the destination. Pure: dataclasses and their JSON.
+"""The mirror's ledger: which offsets of the source are at which offsets of the destination. Pure: dataclasses and their JSON.
 
 A mirror that cannot keep the source's offsets (towards or from Apache Kafka) writes an entry for each portion that it copies, to
 a topic beside the copy: towards Kafka in the same transaction as the copy. The ledger's last entry of a partition is therefore
-where copying goes on, and all entries together say where each record came from. Drawn in docs/FORMATS.md; decision 30.
+where copying continues, and all entries together say where each record came from. Drawn in docs/FORMATS.md; decision 30.
 """
 
 import json
@@ -24,7 +24,7 @@ class NotALedgerEntry(WireError):
 
 
 class CopiedBatch(NamedTuple):
-    """One batch of the source and where it stands in the destination."""
+    """One batch of the source and where it is in the destination."""
 
     source_base: int
     """The base offset of its header in the source."""
@@ -47,7 +47,7 @@ class CopiedBatch(NamedTuple):
         return self.destination_base + self.record_count
 
     def source_offset(self, destination_offset: int) -> int:
-        """Return the offset in the source of the record that stands at `destination_offset`."""
+        """Return the offset in the source of the record that is at `destination_offset`."""
         index = destination_offset - self.destination_base
         return self.source_base + (index if self.deltas is None else self.deltas[index])
 
@@ -178,7 +178,7 @@ class OriginMap:
             self.add(one)
 
     def add(self, one: CopiedBatch) -> None:
-        """Take the next batch; a batch at or below one that is there replaces it (the copy was made anew)."""
+        """Take the next batch; a batch at or below one that is there replaces it (the copy was created again)."""
         while self._bases and self._bases[-1] >= one.destination_base:
             self._bases.pop()
             self._batches.pop()

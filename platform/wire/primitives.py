@@ -78,7 +78,7 @@ def read_name(view: Body, at: int, *, flexible: bool) -> tuple[str, int]:
     """Return a string that may not be null."""
     name, at = read_string(view, at, flexible=flexible)
     if name is None:
-        raise MalformedFrame(f"a null where a name must stand, before byte {at}")
+        raise MalformedFrame(f"null instead of a name, before byte {at}")
     return name, at
 
 

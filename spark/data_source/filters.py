@@ -133,7 +133,7 @@ def _micros(one: Filter) -> tuple[int | None, int | None]:
 
 
 def _micros_of(value: Any) -> int | None:
-    """Return an instant's microseconds since 1970; None for what is no instant (a time without a zone)."""
+    """Return an instant's microseconds since 1970; None for what is not an instant (a time without a zone)."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         return None
     return (value - _EPOCH) // timedelta(microseconds=1)

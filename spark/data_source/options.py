@@ -137,7 +137,7 @@ def _columns(text: str) -> tuple[str, tuple[str, ...]]:
     try:
         names = json.loads(text) if text.startswith("[") else [name.strip() for name in text.split(",")]
     except ValueError as error:
-        raise BadOption("columns", f"{text[:200]!r} is no JSON: {error}") from error
+        raise BadOption("columns", f"{text[:200]!r} is not JSON: {error}") from error
     if not names or not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
         raise BadOption("columns", f"{text[:200]!r} is neither events, raw, both, nor a list of different names")
     return LISTED, tuple(names)

@@ -113,5 +113,5 @@ def _by_partition(option: str, text: str, topic: str, *, least: int) -> dict[int
 
 def _whole(number: object) -> int:
     if type(number) is not int:
-        raise ValueError(f"{number!r} is no whole number")
+        raise ValueError(f"{number!r} is not a whole number")
     return number

@@ -1,7 +1,7 @@
 """A stream's positions, as its checkpoint has them, and what the next micro-batch of it is. Pure.
 
 The JSON is that of Spark's Kafka source, `{"clicks": {"0": 23, "1": 345}}`, with two more names, which no topic can have:
-`:topic_id`, by which another topic of the same name is told, and `:lost`, the offsets that this batch passes over because they
+`:topic_id`, by which another topic of the same name is told, and `:lost`, the offsets that this batch skips because they
 were not in the log any more (`docs/FORMATS.md`).
 """
 
@@ -73,12 +73,12 @@ class Looked:
     """The log as it is now, seen from a stream's positions."""
 
     begin: dict[int, int] = field(default_factory=dict)
-    """Where each partition's reading goes on."""
+    """Where each partition's reading continues."""
     lost: list[Gap] = field(default_factory=list)
 
 
 def looked_at(start: Positions, ends: LogEnds, topic_id: str, *, is_earliest: bool = False) -> Looked:
-    """Return where reading goes on after `start`, and what cannot be read any more.
+    """Return where reading continues after `start`, and what cannot be read any more.
 
     A partition that `start` does not know is new and begins at 0. `is_earliest`: before the first batch, the log's start may
     have moved, and nothing is lost by that.
@@ -108,8 +108,8 @@ def looked_at(start: Positions, ends: LogEnds, topic_id: str, *, is_earliest: bo
 
 
 def _another_topic(start: Positions, ends: LogEnds) -> Looked:
-    """All of the other topic is unread; what was left of the old one is lost, and nobody knows how much that was."""
-    reason = "the topic was deleted and made anew (its id is another): its new log is read from its start"
+    """All of the other topic is unread; what was left of the old one is lost, and it is unknown how much that was."""
+    reason = "the topic was deleted and created again (its id is another): its new log is read from its start"
     lost = [
         Gap(partition=partition, from_offset=offset, to_offset=offset, reason=reason)
         for partition, offset in sorted(start.offsets.items())

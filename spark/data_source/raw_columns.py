@@ -1,4 +1,4 @@
-"""A record as it stands in the log: the columns of Spark's Kafka source, under its names and types, and the schema's id.
+"""A record as it is in the log: the columns of Spark's Kafka source, under its names and types, and the schema's id.
 
 Source: Spark's Structured Streaming + Kafka Integration Guide.
 """

@@ -32,7 +32,7 @@ log = get_library_logger(__name__)
 _TOLD_MOST = 1_000
 _ALL = Bounds()
 _told: set[tuple[str, int]] = set()
-"""Schemas whose fields without a column this process has told of."""
+"""Schemas whose fields without a column this process has reported of."""
 
 
 @dataclass(slots=True)
@@ -123,7 +123,7 @@ class TopicRows:
             log.warning("new_fields_ignored", topic=topic, schema_id=schema_id, fields=list(names))
 
     def _unbroken(self, inner: Batches, meter: Meter) -> Batches:
-        """Return the batches of a range; where the log's begin has moved into it, go on there, if that is wished."""
+        """Return the batches of a range; where the log's begin has moved into it, continue there, if that is wished."""
         topic = self.options.topic
 
         def batches(
@@ -191,7 +191,7 @@ def told_of(topic: str, lost: Sequence[Gap], *, fails: bool) -> None:
 
 
 class _Watched:
-    """Batches, counted; those that cannot have a wanted record are passed over unopened."""
+    """Batches, counted; those that cannot have a wanted record are skipped unopened."""
 
     def __init__(self, inner: Batches, bounds: Bounds, kinds: TimeKinds, meter: Meter) -> None:
         self._inner, self._bounds, self._kinds, self._meter = inner, bounds, kinds, meter

@@ -63,7 +63,7 @@ class Emitter:
     def _run(self) -> None:
         try:
             client = _client()
-        except Exception as error:  # whatever its configuration or a transport of the user's raises: a load goes on
+        except Exception as error:  # whatever its configuration or a transport of the user's raises: a load continues
             self._reason = f"OpenLineage's client cannot be made: {type(error).__name__}: {error}"
             return
         while (event := self._events.get()) is not None:

@@ -73,7 +73,7 @@ class _Events:
 
     @classmethod
     def of(cls, job: str, topic: str, inputs: Sequence[TopicDataset | TableDataset]) -> "_Events | None":
-        """Return None if nothing is configured. A client that cannot be used is logged: the work goes on without it."""
+        """Return None if nothing is configured. A client that cannot be used is logged: the work continues without it."""
         if not is_configured():
             return None
         try:
@@ -85,7 +85,7 @@ class _Events:
         return None
 
     def tell(self, kind: str, outputs: Sequence[Output], error: BaseException | None = None) -> None:
-        """Queue one event. An event that cannot be made is logged and not sent: the work goes on."""
+        """Queue one event. An event that cannot be made is logged and not sent: the work continues."""
         try:
             self._emitter.emit(self._event(kind, outputs, error))
         except Exception as reason:

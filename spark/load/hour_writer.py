@@ -2,7 +2,7 @@
 
 Rows wait in memory until they are `BUFFER_BYTES`; then each hour's become a row group of its file. Rows mostly come in the order
 of their time, so that few files are open at once; the one not written to for longest is closed when they are too many, and its
-hour goes on in a file of its own.
+hour continues in a file of its own.
 """
 
 import hashlib

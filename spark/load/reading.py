@@ -25,7 +25,7 @@ log = logs.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Written:
-    """What stands in a folder now."""
+    """What is in a folder now."""
 
     columns: pa.Schema
     """The event columns."""

@@ -141,7 +141,7 @@ class ReloadJob:
         )
 
     def _runs(self, table: TopicTable, old: Sequence[DataFile]) -> list[Run]:
-        """Return the loads that decoded records of the hours. Raises ReloadRefused if rows of others stand there."""
+        """Return the loads that decoded records of the hours. Raises ReloadRefused if rows of others are there."""
         runs = table.runs()
         found = [
             run for run in runs if any(_windows(run.record, self._hours, partition) for partition in _partitions(run.record))
@@ -163,7 +163,7 @@ class ReloadJob:
                 raise ReloadRefused(
                     table.topic,
                     f"{path}, which another engine wrote, holds {len(rows) - known} rows of loads whose snapshots have expired: "
-                    f"nobody knows from which offsets; move the table's folder away and load the topic anew",
+                    f"the offsets are unknown; move the table's folder away and load the topic again",
                 )
         return found
 
@@ -182,7 +182,8 @@ class ReloadJob:
             if removed:
                 raise ReloadRefused(
                     table.topic,
-                    f"somebody removed {removed} published rows of {hour_name(hour)}, and a reload would bring them back: if "
+                    f"another program removed {removed} published rows of {hour_name(hour)}, and a reload would bring "
+                    "them back: if "
                     f"that is wanted, give `--restore {hour_name(hour)}` too",
                 )
 

@@ -77,7 +77,7 @@ class RowWriter:
                     if isinstance(answer, Exception):
                         raise answer
                     written = one.written(answer)
-                except Exception as error:  # one topic's registry, columns or files: the others go on
+                except Exception as error:  # one topic's registry, columns or files: the others continue
                     found[one.topic] = error
                     continue
                 if written is None:

@@ -22,11 +22,12 @@ SETTINGS = {
     # A load's JVM lives for seconds: without the optimising compiler it takes 13 s of CPU instead of 22 (Python decodes).
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData "
     f'"-Dlog4j2.configurationFile={Path(__file__).with_name("log4j2.properties").resolve()}"',
-    "spark.log.level": "ERROR",
     "spark.sql.session.timeZone": "UTC",
 }
 LOCAL = {"spark.driver.bindAddress": LOOPBACK, "spark.driver.host": LOOPBACK}
 """On a cluster executors call the driver, at the address that Spark finds or that `SPARK_LOCAL_IP` names."""
+SUBMITTED = {"spark.log.level": "ERROR"}
+"""spark-submit starts the JVM with its own log settings. Ours have this level, and Spark prints a line when it sets one."""
 CLUSTER = {"spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:-UsePerfData"}
 """As for the driver's JVM: only Python works hard."""
 
@@ -43,7 +44,7 @@ def start_session(name: str, scratch: Path, *, master: str | None) -> SparkSessi
         os.environ.setdefault("SPARK_LOCAL_IP", LOOPBACK)
     scratch.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.appName(name)
-    for key, value in (SETTINGS | (LOCAL if is_local else CLUSTER)).items():
+    for key, value in (SETTINGS | (LOCAL if is_local else CLUSTER) | (SUBMITTED if is_submitted else {})).items():
         if key not in given:
             builder = builder.config(key, value)
     builder = builder.config("spark.ui.showConsoleProgress", str(sys.stderr.isatty()).lower())

@@ -105,8 +105,8 @@ class TopicsTask:
                     yield pa.RecordBatch.from_pydict({ANSWER: [self.run(topic, group).as_json()]})
 
     def run(self, topic: int, group: int) -> SplitsDone:
-        """Read one group. Where several topics share the job, a topic's fault is its answer, and the others go on; a job of one
-        topic fails by it, so that Spark repeats the task if it may.
+        """Read one group. Where several topics share the job, a topic's fault is its answer, and the others continue; a job of
+        one topic fails by it, so that Spark repeats the task if it may.
         """
         task = self.topics[topic]
         try:

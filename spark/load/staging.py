@@ -52,7 +52,7 @@ class StagingFolder:
     def close(self, *, discard: bool, is_decided: bool = True) -> None:
         """Give the folder up. `discard` deletes it, because nothing of it was committed.
 
-        `is_decided` False: nobody knows whether it was committed. Then the next sweep finds out.
+        `is_decided` False: it is unknown whether it was committed. Then the next sweep finds out.
         """
         remove_folder(self.scratch)
         if self._lease is None:

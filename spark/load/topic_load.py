@@ -174,12 +174,12 @@ def _looked_at(
         check = checks.get(path) or _read_back(path)
         stored_bytes = path.stat().st_size
         if stored_bytes != check.size_bytes:
-            raise LoadUnproven(topic, f"{check.size_bytes} bytes were written as {path}, and {stored_bytes} stand there")
+            raise LoadUnproven(topic, f"{check.size_bytes} bytes were written as {path}, and it has {stored_bytes}")
         found[path] = check.sha256
         written += check.row_count
         size_bytes += stored_bytes
     if written != row_count:
-        raise LoadUnproven(topic, f"{row_count} rows were read and {written} stand in the files")
+        raise LoadUnproven(topic, f"{row_count} rows were read and {written} are in the files")
     return found, size_bytes
 
 
@@ -203,7 +203,7 @@ def dataset_of(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
 def _skipped(
     ranges: Sequence[OffsetRange], loaded: Mapping[int, int], unreadable: Mapping[int, Sequence[Skipped]]
 ) -> dict[int, list[Skipped]]:
-    """Return the offsets that this load passed over, by partition: those that had expired, and those that could not be read."""
+    """Return the offsets that this load skipped, by partition: those that had expired, and those that could not be read."""
     found = {partition: list(some) for partition, some in unreadable.items()}
     for one in ranges:
         begin = loaded.get(one.partition, 0)

@@ -43,7 +43,7 @@ def _without(facts: Facts, gone: Collection[str]) -> Facts:
 
 
 def loads_of_files(table: TopicTable, files: Sequence[DataFile]) -> set[str]:
-    """Return the loads of which rows stand in the files. Raises WarehouseError, FileNotFoundError."""
+    """Return the loads of which rows are in the files. Raises WarehouseError, FileNotFoundError."""
     found: set[str] = set()
     for path in {table.path_of(file) for file in files}:
         folder = table.folder_of(path)

@@ -1,8 +1,8 @@
 """The compaction: small files of closed hours into files of the target size, the same rows on both branches in one commit.
 
     merge       old files -> a folder of its own, leased like a load's; what is read back must be what was read
-    record      which loads' rows stand in the new files, and proofs that link to those before, both written ahead of the commit
-    one commit  new files in place of old ones on `loads` and on `main`; old snapshots go on naming the old files
+    record      which loads' rows are in the new files, and proofs that link to those before, both written ahead of the commit
+    one commit  new files in place of old ones on `loads` and on `main`; old snapshots continue naming the old files
     the count   knows the new files: nothing is reported again. After a kill it reads them, and reports the same
 
 Killed anywhere, the table is as before or as after. A load beside it never waits; a publish, a count and a retention of the same

@@ -1,8 +1,8 @@
 """Old snapshots are forgotten, by age and number; then files that no snapshot names any more are deleted, after a grace period.
 
-A file may be deleted if no living snapshot names it, whichever snapshot added it; if it stands in no folder of a run that has a
+A file may be deleted if no living snapshot names it, whichever snapshot added it; if it is in no folder of a run that has a
 lease; and if this was so at every look since the grace period began. Manifests of commits that are under way are young: young
-files of the table's own are left alone whatever the grace period is. What was seen first when stands in
+files of the table's own are left alone whatever the grace period is. What was seen first when is in
 `<warehouse>/loads/<topic>/unreferenced.json`: a file's own time says nothing, as one may be old and named until a minute ago.
 """
 

@@ -1,6 +1,6 @@
-"""Which files of an hour a compaction merges. Pure: what stands on both branches and in the proofs in, groups of files out.
+"""Which files of an hour a compaction merges. Pure: what is on both branches and in the proofs in, groups of files out.
 
-A file of a published hour stands on both branches. Files that wait on `loads` for their hour to be extended stay as they are, and
+A file of a published hour is on both branches. Files that wait on `loads` for their hour to be extended stay as they are, and
 so does whatever somebody changed on `main` until a publish has taken note: a path that was removed there must not come back under
 another name.
 """

@@ -24,7 +24,7 @@ from .projection import project
 
 @dataclass(slots=True)
 class Sums:
-    """What stands in files: (partition, window) → rows and digest."""
+    """What is in files: (partition, window) → rows and digest."""
 
     found: dict[tuple[int, int], tuple[int, int]] = field(default_factory=dict)
 
@@ -55,7 +55,7 @@ class Merged:
 
 
 def read_sums(files: Sequence[DataFile], path_of: Callable[[DataFile], StorePath]) -> Sums:
-    """Return what stands in the files. Raises FileNotFoundError, WarehouseError, StoreUnreachable."""
+    """Return what is in the files. Raises FileNotFoundError, WarehouseError, StoreUnreachable."""
     found = Sums()
     for file in files:
         for batch in _batches(path_of(file), None):

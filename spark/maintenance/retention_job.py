@@ -35,7 +35,7 @@ log = get_logger(__name__)
 
 HOUR_MS = 3_600_000
 MOST_HOURS = 31 * 24
-"""The most hours with rows that one run drops; the next goes on."""
+"""The most hours with rows that one run drops; the next continues."""
 BATCH_BYTES = 256 << 20
 BATCH_HOURS = 48
 """What one commit drops: the offsets of its rows are in memory, eight bytes each."""
@@ -196,7 +196,7 @@ def _rows(files: Sequence[DataFile]) -> int:
 
 
 def _records(table: TopicTable, files: Sequence[DataFile]) -> list[LoadRecord]:
-    """Return the records of the loads whose rows stand in the files, with the offsets of these rows."""
+    """Return the records of the loads whose rows are in the files, with the offsets of these rows."""
     offsets: dict[str, dict[tuple[int, int], list[Numbers]]] = {}
     known: dict[str, LoadRecord] = {}
     for file in files:

@@ -42,7 +42,7 @@ class CompactSettings:
     hours: Collection[int] = field(default=())
     """Only these, closed or not; empty: every closed one."""
     most_hours: int = 1_000
-    """In one run; the next goes on."""
+    """In one run; the next continues."""
     most_manifests: int = 100
     """A branch with so many has them merged, as with Iceberg's `commit.manifest.min-count-to-merge`."""
     buffer_bytes: int = BUFFER_BYTES
@@ -92,7 +92,7 @@ def retention_hours(warehouse: StorePath, topic: str) -> int:
         raise WarehouseError(f"{path} cannot be read: {error}") from error
     topics = words.pop("topics", {})
     if not isinstance(topics, dict):
-        raise WarehouseError(f"{path}: `topics` is no table: [topics.NAME] is wanted")
+        raise WarehouseError(f"{path}: `topics` is not a table: [topics.NAME] is wanted")
     sections: dict[str, Any] = {**{f"topics.{name}": one for name, one in topics.items()}, **words}
     faults = [fault for name, section in sections.items() if (fault := _fault(name, section))]
     if faults:
@@ -108,5 +108,5 @@ def _fault(name: str, section: Any) -> str:
         return f"[{name}] wants `hours` and nothing else"
     hours = section["hours"]
     if type(hours) is not int or hours < 0:
-        return f"[{name}] hours: {hours!r} is no number of hours; 0 keeps them for ever"
+        return f"[{name}] hours: {hours!r} is not a number of hours; 0 keeps them for ever"
     return ""

@@ -40,7 +40,7 @@ HOURS_KEPT = 10_000
 SCHEMAS_KEPT = 1_000
 """How many parsed writers' schemas are kept. A topic with more schemas has some of them parsed again."""
 FIRST_MS, LAST_MS = -62_135_596_800_000, 253_402_300_799_999
-"""The years 1 to 9999: what Iceberg's readers in Python can name. A record of another time is no row, but quarantined."""
+"""The years 1 to 9999: what Iceberg's readers in Python can name. A record of another time is not a row, but quarantined."""
 
 # A column of many records at once, without a step of Python's for each.
 _OFFSET, _TIMESTAMP_MS, _VALUE = (itemgetter(Record._fields.index(name)) for name in ("offset", "timestamp_ms", "value"))
@@ -126,7 +126,7 @@ class BlockDecoder:
         projects: bool = False,
         is_checked: bool = False,
     ) -> None:
-        """`projects`: fields that the target lacks are passed over and named in `left_out`, instead of missing. `is_checked`: a
+        """`projects`: fields that the target lacks are skipped and named in `left_out`, instead of missing. `is_checked`: a
         sample of the blocks is decoded a second time, by another decoder, and compared.
         """
         self._target = target
@@ -187,7 +187,7 @@ class BlockDecoder:
         except SchemaRefused as error:
             return _Writer(code=SCHEMA_REFUSED, reason=f"schema id {schema_id}: {error}")
         except Exception as error:  # any fault of one schema must not stop the records of the others
-            return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is no usable Avro schema: {error}")
+            return _Writer(code="schema_mismatch", reason=f"schema id {schema_id} is not a usable Avro schema: {error}")
 
     def _usable(self, columns: WriterColumns) -> _Writer:
         table, fields, left_out, reader = self._events, columns.fields(), list[str](), None
@@ -263,7 +263,7 @@ class BlockDecoder:
         try:
             again = self._batch(schema_id, writer, [one[0] for one in chosen], _arrays(writer, [one[1] for one in chosen]))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
-            return [f"(it is no row: {error})"]
+            return [f"(it is not a row: {error})"]
         columns = zip(rows.schema.names, rows.columns, again.columns, strict=True)
         return [name for name, mine, other in columns if not is_same(name, mine, other)]
 

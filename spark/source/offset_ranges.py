@@ -86,7 +86,7 @@ def ranges_from_json(text: str) -> list[OffsetRange]:
     for one in found:
         if one.partition < 0 or not 0 <= one.from_offset <= one.to_offset:
             raise WarehouseError(
-                f"ranges: partition {one.partition} from {one.from_offset} to {one.to_offset} is no range of offsets"
+                f"ranges: partition {one.partition} from {one.from_offset} to {one.to_offset} is not a range of offsets"
             )
     return found
 

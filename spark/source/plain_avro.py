@@ -1,7 +1,7 @@
 """Decodes one Avro body at a time by the specification alone, without C and without fastavro: a second opinion on a sample.
 
 It answers only for bodies that are written as the specification writes them, with no byte too few or too many: what decoders may
-read in different ways is no news of a decoder's fault. Pure. Source: Avro specification 1.11, 'Binary encoding'.
+read in different ways says nothing about a decoder's fault. Pure. Source: Avro specification 1.11, 'Binary encoding'.
 """
 
 import struct

@@ -1,6 +1,6 @@
 """A writer's schema for a reader that wants only some of its fields. Pure.
 
-What is left out is passed over where fastavro reads, and never becomes Arrow. So are fields of fields.
+What is left out is skipped where fastavro reads, and never becomes Arrow. So are fields of fields.
 """
 
 from collections.abc import Collection, Iterable
@@ -13,7 +13,7 @@ import pyarrow as pa
 def within(wanted: Iterable[pa.Field], fields: Iterable[pa.Field]) -> tuple[list[pa.Field], list[str]]:
     """Return `fields` as far as `wanted` has a place for them, and the names (`a.b`, `a[].b`) of what has none.
 
-    A name that differs only in capitals from a wanted one is no field without a place: `columns.union` refuses it.
+    A name that differs only in capitals from a wanted one is not a field without a place: `columns.union` refuses it.
     """
     places = {one.name: one.type for one in wanted}
     folded = {name.lower() for name in places}

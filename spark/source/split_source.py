@@ -26,7 +26,7 @@ class SplitSource:
     topic: str
     registry: str
     quarantine: str | None
-    """Bootstrap of the cluster with `<topic>.quarantine`; None: a record that is no row is an error."""
+    """Bootstrap of the cluster with `<topic>.quarantine`; None: a record that is not a row is an error."""
     client_config: str | None
     """Paths of the properties files (TLS, SASL) where the task runs, `:` between; None: `HEADRACE_CLIENT_CONFIG`."""
     cluster: str

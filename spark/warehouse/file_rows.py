@@ -1,4 +1,4 @@
-"""What stands in a Parquet file of the warehouse: which records, and the digest of their content.
+"""What is in a Parquet file of the warehouse: which records, and the digest of their content.
 
 Reads the files themselves, not what a load said of them.
 """

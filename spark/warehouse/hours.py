@@ -30,7 +30,7 @@ def hour_of_name(name: str) -> int:
     except ValueError:
         hour = None
     if hour is None or hour_name(hour) != name:
-        raise WarehouseError(f"{name!r} is no hour's name: 2015-05-17T10 is one, in UTC")
+        raise WarehouseError(f"{name!r} is not an hour's name: 2015-05-17T10 is one, in UTC")
     return hour
 
 
@@ -41,7 +41,7 @@ def hours_of_names(names: Sequence[str]) -> set[int]:
         first, _, last = name.partition("..")
         begin, end = hour_of_name(first), hour_of_name(last or first)
         if not begin <= end < begin + MOST_HOURS:
-            raise WarehouseError(f"{name!r} is no range of hours: the first and the last one, at most {MOST_HOURS} of them")
+            raise WarehouseError(f"{name!r} is not a range of hours: the first and the last one, at most {MOST_HOURS} of them")
         found.update(max(hour, BEFORE_1970) for hour in range(begin, end + 1))
     return found
 

@@ -2,7 +2,7 @@
 
 Its holder renews it while it lives. One that is not renewed is free: by the database's clock, no other. If its process was one of
 this machine and is gone, it is free at once. A lease keeps work from being done twice; what is right is decided by the
-catalog's commits alone, because a process may stand still for longer than a minute and then go on.
+catalog's commits alone, because a process may stand still for longer than a minute and then continue.
 """
 
 import json
@@ -58,7 +58,7 @@ _LIST = (
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """A lease as it stands in the table."""
+    """A lease as it is in the table."""
 
     name: str
     token: str
@@ -84,7 +84,7 @@ class Lease:
             raise LeaseLost(self.name)
 
     def release(self) -> None:
-        """Give it up: nothing is left to be done. If the database does not answer it ends by itself."""
+        """Give it up: nothing is left to be done. If the database does not answer it ends unexpectedly."""
         self._end(lambda: self._leases.forget(self.name, self.token))
 
     def leave(self) -> None:

@@ -3,7 +3,7 @@
 And of which loads a compaction's files hold rows: `<its folder>.json` beside it. A load whose files were all merged has no file
 of its own any more, and after a while no snapshot: this is how it is found.
 
-It outlives the load's snapshot. It does not stand in the table's folder: another engine's removal of orphans deletes whatever it
+It outlives the load's snapshot. It is not in the table's folder: another engine's removal of orphans deletes whatever it
 does not know there. Layout: docs/FORMATS.md.
 """
 
@@ -84,8 +84,8 @@ def read_record(folder: StorePath, run: str) -> LoadRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(
-            f"{path} is no load's record ({type(error).__name__}: {error}): move it away, and what it said of this load is told "
-            "by the files alone"
+            f"{path} is not a load's record ({type(error).__name__}: {error}): move it away; the load will be "
+            "described from its files"
         ) from error
 
 
@@ -104,7 +104,7 @@ class CompactionRecord:
     runs: Mapping[str, Sequence[str]]
     """Path inside the folder → loads of which it may hold rows."""
     replaced: Mapping[str, Sequence[str]]
-    """Name of an hour → the files, as the table named them, whose rows stand in the new ones."""
+    """Name of an hour → the files, as the table named them, whose rows are in the new ones."""
 
     def write(self, folder: StorePath) -> None:
         words = {
@@ -131,13 +131,13 @@ def read_compaction(records: StorePath, folder: str) -> CompactionRecord | None:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise WarehouseError(
-            f"{path} is no compaction's record ({type(error).__name__}: {error}): restore it; without it nobody knows of which "
-            "loads its files hold rows"
+            f"{path} is not a compaction's record ({type(error).__name__}: {error}): restore it; without it, it is "
+            "unknown which loads its files hold rows of"
         ) from error
 
 
 def runs_of_files(records: StorePath, files: Mapping[str, Sequence[str]]) -> set[str]:
-    """Return the loads of which rows may stand in these files: a compaction's folder → paths in it."""
+    """Return the loads of which rows may be in these files: a compaction's folder → paths in it."""
     with ThreadPoolExecutor(READERS) as readers:
         found = list(readers.map(lambda folder: read_compaction(records, folder), sorted(files)))
     return {run for one in found if one is not None for path in files[one.folder] for run in one.runs.get(path, ())}

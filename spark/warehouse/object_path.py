@@ -36,7 +36,7 @@ class S3Settings:
     endpoint: str | None = None
     region: str = "us-east-1"
     path_style: bool | None = None
-    """None: as pyarrow does it: with an endpoint, the bucket stands in the path."""
+    """None: as pyarrow does it: with an endpoint, the bucket is in the path."""
 
     def properties(self) -> dict[str, str]:
         """Return the settings under Iceberg's names."""

@@ -23,7 +23,7 @@ from .store import StorePath, reaching_store
 WITHDRAWN = "WITHDRAWN"
 """The hour was taken away from readers: no file of it is published."""
 ERASED = "ERASED"
-"""Somebody removed rows on purpose, with a person's word on the audit topic."""
+"""Somebody removed rows on purpose, with an operator's word on the audit topic."""
 REMOVED = "REMOVED"
 """Somebody removed rows, and nobody has said why."""
 COMPACTED = "COMPACTED"
@@ -244,7 +244,7 @@ def _among(topic: str, hours: Collection[int] | None) -> str:
 
 
 def removed_rows(history: Sequence[Proof]) -> int:
-    """Return the rows that others have removed since the hour was last published anew."""
+    """Return the rows that others have removed since the hour was last published again."""
     count = 0
     for before, after in pairwise(history):
         if after.verdict in (REMOVED, ERASED):

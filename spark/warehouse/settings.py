@@ -7,7 +7,7 @@
                                                                                             s3.path-style-access = true
     HEADRACE_WAREHOUSE_CONFIG   the TOML file; default `<home>/warehouse.toml`, if there is one. The environment goes first.
 
-Names are Iceberg's. Credentials of the store are not settings here: see `object_path`. A password of PostgreSQL may stand in the
+Names are Iceberg's. Credentials of the store are not settings here: see `object_path`. A password of PostgreSQL may be in the
 URI, in PGPASSWORD or in PGPASSFILE. No error, no log, no argument of a process and nothing of Spark's holds a URI with it.
 """
 
@@ -131,7 +131,7 @@ def _of_file(path: Path, *, is_named: bool) -> dict[str, Any]:
     words = {**found, **({f"s3.{name}": one for name, one in s3.items()} if isinstance(s3, dict) else {"s3": s3})}
     for name, value in words.items():
         if name not in _KNOWN:
-            raise WarehouseError(f"{path}: {name!r} is no setting of a warehouse; known are {', '.join(_KNOWN)}")
+            raise WarehouseError(f"{path}: {name!r} is not a setting of a warehouse; known are {', '.join(_KNOWN)}")
         kind = bool if name == "s3.path-style-access" else str
         if not isinstance(value, kind):
             raise WarehouseError(f"{path}: {name} wants {'true or false' if kind is bool else 'a text'}")

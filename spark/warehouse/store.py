@@ -1,7 +1,7 @@
 """Files of the warehouse wherever it stands: a `Path` of this machine, or an `ObjectPath` of an object store.
 
 A file that is not there is FileNotFoundError in both. A store that does not answer is StoreUnreachable and never taken for a
-loss: it is no WarehouseError, so that who calls a damaged file damaged does not catch it.
+loss: it is not a WarehouseError, so that who calls a damaged file damaged does not catch it.
 """
 
 import hashlib
@@ -53,7 +53,7 @@ def uri_of(path: StorePath) -> str:
 
 
 def below(path: StorePath, folder: StorePath) -> str:
-    """Return the file's name inside the folder, as in `run/part.parquet`; empty if it does not stand there."""
+    """Return the file's name inside the folder, as in `run/part.parquet`; empty if it is not there."""
     begin = f"{folder}/"
     return str(path).removeprefix(begin) if str(path).startswith(begin) else ""
 

@@ -10,7 +10,7 @@
     property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
     property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
 
-What is loaded stands in the snapshots of `loads` alone, so a rollback of the branch takes it back, and the next load reads it
+What is loaded is in the snapshots of `loads` alone, so a rollback of the branch takes it back, and the next load reads it
 again. Every load repeats the whole map, so one snapshot suffices. Traps (`facts/dependencies_and_traps.md`): pyiceberg rebases a
 conflicting append, which would load twice; so commits are not retried here, and the offsets are compared again. Decision 21.
 """
@@ -62,7 +62,7 @@ _AGAIN = ".again-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """A load whose rows, or whose offsets, stand in the branch `loads`."""
+    """A load whose rows, or whose offsets, are in the branch `loads`."""
 
     record: LoadRecord
     files: tuple[StorePath, ...]
@@ -247,7 +247,9 @@ class TopicTable:
                     snapshot.delete_data_file(file)
 
         if not self.commit(move, still_wanted=lambda: self.snapshot_id(MAIN) == before):
-            raise WarehouseError(f"table {self.topic!r}: somebody changed its branch {MAIN!r} during the publish: run it again")
+            raise WarehouseError(
+                f"table {self.topic!r}: another program changed its branch {MAIN!r} during the publish: run it again"
+            )
 
     @property
     def last_publish(self) -> int:
@@ -288,7 +290,7 @@ class TopicTable:
         )
 
     def runs(self) -> list[Run]:
-        """Return the loads that stand in the branch `loads`, oldest first."""
+        """Return the loads that are in the branch `loads`, oldest first."""
         files = self.run_files()
         return [Run(record=one, files=files[one.run]) for one in read_records(self.records_folder, [*files])]
 
@@ -348,7 +350,7 @@ class TopicTable:
     def referenced_paths(self) -> set[StorePath]:
         """Return every data file that any snapshot of any branch names, whichever snapshot added it.
 
-        A manifest outlives the snapshot that added it: later snapshots go on naming it after the first one has expired.
+        A manifest outlives the snapshot that added it: later snapshots continue naming it after the first one has expired.
         """
         io = self._table.io
         with reaching_store(self.data_folder):
@@ -414,5 +416,5 @@ def is_reloaded(file: DataFile) -> bool:
 
 
 def run_of(folder: str) -> str:
-    """Return the load whose rows stand in the folder of a load or a reload."""
+    """Return the load whose rows are in the folder of a load or a reload."""
     return folder.partition(_AGAIN)[0]

@@ -185,4 +185,4 @@ class Warehouse:
 
 def _check_name(topic: str) -> None:
     if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
-        raise WarehouseError(f"{topic!r} is no topic's name: letters, digits, '.', '_' and '-' make one, at most 249")
+        raise WarehouseError(f"{topic!r} is not a topic's name: letters, digits, '.', '_' and '-' make one, at most 249")

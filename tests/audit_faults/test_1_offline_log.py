@@ -117,6 +117,54 @@ def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outc
     return play(platform, chosen(request, ATTACKS))
 
 
+@pytest.mark.situation(
+    "offline log",
+    "one record is lost",
+    shown="INCOMPLETE, missing 1 at offline, its offset",
+    when="after a restart of the broker, else at the next scan",
+    do="`headrace audit which`; restore the copy from live",
+    case="lost",
+)
+@pytest.mark.situation(
+    "offline log",
+    "one record is lost and one is doubled in one window and partition",
+    shown="INCOMPLETE, missing 1, doubled 1 at offline",
+    when="after a restart of the broker, else at the next scan",
+    do="restore the copy; find who writes into it",
+    case="lost_and_doubled",
+)
+@pytest.mark.situation(
+    "offline log",
+    "one byte is altered and the CRC made right",
+    shown="ALTERED, by whole batches",
+    when="after a restart of the broker, else at the next scan",
+    do="restore the copy",
+    case="altered",
+)
+@pytest.mark.situation(
+    "offline log",
+    "a middle segment is gone",
+    shown="INCOMPLETE, every record of it",
+    when="after a restart of the broker, else at the next scan",
+    do="restore the copy",
+    case="segment_gone",
+)
+@pytest.mark.situation(
+    "offline log",
+    "a batch is unreadable",
+    shown="INCOMPLETE, its records",
+    when="after a restart of the broker, else at the next scan",
+    do="restore the copy",
+    case="unreadable",
+)
+@pytest.mark.situation(
+    "offline log",
+    "an accepted loss is restored, and another record is lost",
+    shown="INCOMPLETE again, missing 1 at offline, the other record",
+    when="when the log is read again",
+    do="restore the copy",
+    case="other_record_lost",
+)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_it_is_told_with_its_records_at_the_offline_tier(platform: Platform, played: dict[str, Outcome], name: str) -> None:
     played[name].await_told()

@@ -124,11 +124,53 @@ def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outc
     return play(platform, chosen(request, ATTACKS))
 
 
+@pytest.mark.situation(
+    "live log",
+    "records are damaged before the mirror copied them",
+    shown="INCOMPLETE or ALTERED at live; missing ones by sequence number",
+    when="after a restart of the broker, else at the next scan",
+    do="send them again, or `audit known-loss`",
+    case="lost_before_the_mirror",
+)
+@pytest.mark.situation("live log", "records are damaged before the mirror copied them", case="altered_before_the_mirror")
+@pytest.mark.situation(
+    "live log",
+    "damage on the disk of a running broker",
+    shown="INCOMPLETE at its tier",
+    when="within `scan_every_ms`",
+    do="restore the copy",
+    case="rotten_on_a_running_disk",
+)
+@pytest.mark.situation(
+    "live log",
+    "live loses its tail after the mirror copied it",
+    shown="INCOMPLETE, missing at live",
+    when="when the log is read again",
+    do="keep the copy: `docs/OPERATIONS.md`",
+    case="tail_lost_after_the_mirror",
+)
+@pytest.mark.situation(
+    "live log",
+    "the lost tail is carried back from the copy",
+    shown="INCOMPLETE, missing at live, before; then COMPLETE",
+    when="once live is read again",
+    do="`docs/OPERATIONS.md`, A live log that lost its tail",
+    case="tail_carried_back",
+)
+@pytest.mark.situation(
+    "producers",
+    "a batch of another topic comes under a producer's id",
+    shown="DOUBLED",
+    when="once its run has closed, or the deadline has passed",
+    do="find the client (KAFKA-19012)",
+    case="batch_of_another_topic",
+)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_it_is_told_with_its_records_at_the_live_tier(played: dict[str, Outcome], name: str) -> None:
     played[name].await_told()
 
 
+@pytest.mark.situation("live log", "records are damaged before the mirror copied them")
 def test_what_was_damaged_before_the_mirror_is_copied_as_it_was_left(played: dict[str, Outcome]) -> None:
     for name in ("lost_before_the_mirror", "altered_before_the_mirror"):
         truth = played[name].truth

@@ -248,6 +248,63 @@ def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outc
     return play(platform, chosen(request, ATTACKS))
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "a Parquet file is swapped for one with a row less and a row doubled",
+    shown="INCOMPLETE, missing 1, doubled 1 at warehouse",
+    when="with the next count; every load counts",
+    do="`headrace load TOPIC --reload HOUR`",
+    case="swapped",
+)
+@pytest.mark.situation(
+    "offline log",
+    "retention comes before the load",
+    shown="ACCOUNTED, `expired` n",
+    when="with the load",
+    do="raise the retention",
+    case="expired_early",
+)
+@pytest.mark.situation(
+    "warehouse",
+    "`main` is rolled back, or rows are removed from it",
+    shown="the verdict stays; row `main` INCOMPLETE, `missing` n; the revision REMOVED",
+    when="with the next publish",
+    do="`--restore HOUR`, or `audit erased`",
+    case="row_rewritten_away",
+)
+@pytest.mark.situation(
+    "warehouse",
+    "a file is added to `main` a second time",
+    shown="the hour is withdrawn and published again; `verify-table` names the file",
+    when="with the next publish",
+    do="nothing",
+    case="twice_on_main",
+)
+@pytest.mark.situation(
+    "warehouse",
+    "a file is added to `loads` a second time, or a row of no record",
+    shown="DOUBLED; what readers see stays",
+    when="with the next count",
+    do="take it off `loads`",
+    case="twice_on_loads",
+)
+@pytest.mark.situation("warehouse", "a file is added to `loads` a second time, or a row of no record", case="stray_row")
+@pytest.mark.situation(
+    "topics",
+    "two topics differ only in capitals",
+    shown="nothing; a query that names neither exactly is refused",
+    when="at once",
+    do="write the name exactly",
+    case="qcase",
+)
+@pytest.mark.situation(
+    "schemas and quarantine",
+    "an event has a field that no table can hold (`_offset`)",
+    shown="quarantined at the load, n; `schema check` names the field",
+    when="with the load",
+    do="rename the field",
+    case="odd_fields",
+)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_happens_to_a_table_is_told_with_its_records_at_the_warehouse_or_at_main(
     played: dict[str, Outcome], name: str

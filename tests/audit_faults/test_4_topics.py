@@ -50,6 +50,22 @@ def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outc
     return play(platform, chosen(request, ATTACKS))
 
 
+@pytest.mark.situation(
+    "topics",
+    "a topic is deleted and made again under its name",
+    shown="the new log alone is counted; UNKNOWN, `silent: mirror`",
+    when="within `discover_ms` and the mirror's deadline",
+    do="`headrace topic delete TOPIC --cluster offline`",
+    case="made_anew",
+)
+@pytest.mark.situation(
+    "schemas and quarantine",
+    "a quarantine topic is deleted",
+    shown="UNKNOWN, `silent: quarantine`; `quarantined` n stays",
+    when="within `discover_ms`",
+    do="`audit known-loss --tier quarantine`",
+    case="quarantine_deleted",
+)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_topic_that_was_deleted_is_named_with_what_to_do(played: dict[str, Outcome], name: str) -> None:
     played[name].await_told()

@@ -1,5 +1,7 @@
 """The audit itself in need: a record of its topic is missing, and its host's clock jumps."""
 
+import pytest
+
 from headrace.local import control
 from headrace.local.drills import log_surgery
 from headrace.local.drills.batch_damage import stored_batches
@@ -14,6 +16,13 @@ from .topics import HOUR_MS, Topic
 EACH = 10
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the audit topic lacks a record",
+    shown="UNKNOWN, `silent` names the producer of the report",
+    when="when the audit reads on",
+    do="`retire-producer`",
+)
 def test_a_report_lost_before_the_audit_read_it_makes_its_windows_unknown(platform: Platform) -> None:
     topic, other = Topic(platform, "report_lost").make(), Topic(platform, "report_kept").make()
     control.stop(platform.layout, "audit")
@@ -63,11 +72,25 @@ def tail_cut(topic: Topic) -> Story:
     return Truth(topic, dict.fromkeys(topic.windows, complete(2 * EACH)), also=told)
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the audit topic loses its tail",
+    shown="nothing where the audit had read it; else UNKNOWN, `unread_reports` n",
+    when="when the audit reads on",
+    do="`known-loss --tier producer`",
+)
 def test_an_audit_ahead_of_its_topic_hears_what_comes_below_and_knows_what_it_never_heard(platform: Platform) -> None:
     name = "tail_cut"
     play(platform, {name: tail_cut})[name].await_told()
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the clock of the audit's host jumps while a second audit runs",
+    shown="COMPLETE as before",
+    when="–",
+    do="nothing",
+)
 def test_windows_are_decided_while_the_clock_of_the_audit_s_host_is_ahead_and_after_it_went_back(
     platform: Platform, audit_clock: HostClock
 ) -> None:

@@ -102,6 +102,31 @@ def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outc
     return play(platform, chosen(request, ATTACKS))
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a consumer group begins inside a window",
+    shown="its row COMPLETE with what it took; a record lost behind its beginning is missing there",
+    when="with its report",
+    do="what its row says",
+    case="begins_inside",
+)
+@pytest.mark.situation("groups and sinks", "a consumer group begins inside a window", case="loses_behind")
+@pytest.mark.situation(
+    "groups and sinks",
+    "the same, of a group that an operator named from that window on",
+    shown="UNKNOWN, `silent` names it",
+    when="its deadline",
+    do="`headrace audit tier remove`",
+    case="named_and_begins_inside",
+)
+@pytest.mark.situation(
+    "groups and sinks",
+    "live loses a tail that a group had committed, and grows beyond the commit",
+    shown="INCOMPLETE, missing at live; the group's row INCOMPLETE",
+    when="with its report",
+    do="reset the group to where the tail was lost",
+    case="ahead_of_live",
+)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_what_a_group_took_is_compared_from_where_it_began(played: dict[str, Outcome], name: str) -> None:
     played[name].await_told()

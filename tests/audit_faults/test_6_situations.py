@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import pytest
 from confluent_kafka import Producer as ForeignProducer
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
@@ -38,6 +39,24 @@ def counts(platform: Platform, topic: str, tier: str) -> dict[int, int]:
     return {start: window["tiers"][tier] for start, window in platform.windows(topic).items()}
 
 
+@pytest.mark.situation("event times", "events are hours late")
+@pytest.mark.situation(
+    "event times", "events are from the future", shown="a window of the future", when="at once", do="set the clock that made them"
+)
+@pytest.mark.situation(
+    "event times",
+    "events near a border, to the millisecond",
+    shown="each in its own window: no batch crosses a border",
+    when="at once",
+    do="nothing",
+)
+@pytest.mark.situation(
+    "event times",
+    "events beyond 2262 or the year 10000, in the logs",
+    shown="their own windows, to the millisecond",
+    when="at once",
+    do="nothing",
+)
 def test_late_future_border_and_very_far_times_are_counted_in_their_own_windows(platform: Platform) -> None:
     topic = Topic(platform, "odd_times").make(2)
     now_ms = time.time_ns() // 1_000_000
@@ -52,6 +71,13 @@ def test_late_future_border_and_very_far_times_are_counted_in_their_own_windows(
     assert Counter(one.timestamp_ms - one.timestamp_ms % W for one in topic.offline()) == truth, "another client agrees"
 
 
+@pytest.mark.situation(
+    "event times",
+    "events are hours late",
+    shown="their window is OPEN again, then COMPLETE",
+    when="with the report and the reading of live",
+    do="nothing; a published hour gets a new revision",
+)
 def test_an_event_hours_late_opens_its_window_again_until_its_run_has_sealed(platform: Platform) -> None:
     topic = Topic(platform, "late", windows=1).make().log(5)
     platform.await_complete(topic.name)
@@ -68,6 +94,7 @@ def test_an_event_hours_late_opens_its_window_again_until_its_run_has_sealed(pla
     assert set(platform.await_complete(topic.name)[topic.windows[0]]["tiers"].values()) == {8}
 
 
+@pytest.mark.situation("mirror", "the mirror makes no progress")
 def test_a_mirror_that_stands_still_is_waited_for_and_then_named(platform: Platform) -> None:
     topic = Topic(platform, "not_copied", windows=1).make().log(5).await_mirrored()
     control.stop(platform.layout, "mirror")
@@ -89,6 +116,13 @@ def test_a_mirror_that_stands_still_is_waited_for_and_then_named(platform: Platf
     assert set(platform.await_complete(topic.name)[topic.windows[0]]["tiers"].values()) == {10}
 
 
+@pytest.mark.situation(
+    "producers",
+    "an application samples (`logger.sampled`)",
+    shown="ACCOUNTED, `sampled` n; never COMPLETE",
+    when="at the seal",
+    do="nothing; `despite` in `publish.toml` publishes such hours",
+)
 def test_events_that_an_application_left_out_are_named_with_their_number(platform: Platform) -> None:
     topic = Topic(platform, "sampled", windows=2).make()
     with topic.logger() as logger:
@@ -107,6 +141,13 @@ def test_events_that_an_application_left_out_are_named_with_their_number(platfor
     eventually(told, within_ms=60_000, every_ms=200, what="95 told by name")
 
 
+@pytest.mark.situation(
+    "event times",
+    "events without a time, or before 1970",
+    shown="one window 'without a time'; the SDK puts such events into quarantine",
+    when="at once",
+    do="give the event a time",
+)
 def test_records_without_a_time_and_before_1970_are_counted_in_one_window(platform: Platform) -> None:
     """Only foreign producers can send them: the SDK takes an event without a time as of now and refuses one before 1970."""
     topic = Topic(platform, "without_time").make()
@@ -127,6 +168,13 @@ def test_records_without_a_time_and_before_1970_are_counted_in_one_window(platfo
     assert sum(window["quarantined"] for window in platform.windows(topic.name).values()) == 1
 
 
+@pytest.mark.situation(
+    "event times",
+    "a host's clock is hours ahead or behind",
+    shown="nothing: an event counts in the window of its own time",
+    when="at the seal",
+    do="nothing; `lateness_ms` follows the host's clock",
+)
 def test_hosts_with_wrong_clocks_are_complete_once_they_sealed(platform: Platform) -> None:
     topic = Topic(platform, "skewed").make()
     truth = topic.log_at([topic.windows[0]] * 5, clock=SkewedClock(2 * HOUR_MS))
@@ -135,6 +183,13 @@ def test_hosts_with_wrong_clocks_are_complete_once_they_sealed(platform: Platfor
     assert counts(platform, topic.name, "offline") == truth
 
 
+@pytest.mark.situation(
+    "topics",
+    "a partition is added",
+    shown="nothing: it is counted like the others",
+    when="within `discover_ms`, later with very many topics",
+    do="nothing",
+)
 def test_a_partition_added_is_counted_like_the_others(platform: Platform) -> None:
     topic = Topic(platform, "grown").make(1).log(5)
     admin = AdminClient({"bootstrap.servers": platform.layout.live_bootstrap})
@@ -151,6 +206,13 @@ def test_a_partition_added_is_counted_like_the_others(platform: Platform) -> Non
     assert len({one.partition for one in topic.offline()}) > 1
 
 
+@pytest.mark.situation(
+    "live log",
+    "retention (or DeleteRecords) comes before the mirror",
+    shown="ACCOUNTED, `expired` n",
+    when="when the mirror has passed it",
+    do="raise the retention; `audit known-loss`",
+)
 def test_records_deleted_before_the_mirror_copied_them_are_named_with_their_number(platform: Platform) -> None:
     """Issue: it was UNKNOWN, 'mirror silent', 0 missing, though the number is known."""
     topic = Topic(platform, "deleted_early").make()
@@ -178,6 +240,13 @@ def test_records_deleted_before_the_mirror_copied_them_are_named_with_their_numb
     assert len(in_window(topic.offline(), topic.windows[0])) == 6
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a sink begins inside a window and later skips a record",
+    shown="its row COMPLETE, then OPEN, then UNKNOWN; the verdict stays",
+    when="with its report; its deadline",
+    do="reset its group",
+)
 def test_a_sink_that_begins_inside_a_window_answers_for_what_is_behind_its_beginning(platform: Platform, tmp_path: Path) -> None:
     """Its row is COMPLETE with what it took, and never COMPLETE once it has passed over a record behind its beginning."""
     topic = Topic(platform, "begun_inside", windows=1).make().log(20).await_mirrored()

@@ -16,6 +16,9 @@ from .conftest import CATTLE, RETIRED_AFTER_S
 from .topics import WITHIN_S, Topic, W, in_window
 
 
+@pytest.mark.situation(
+    "producers", "a reporter is restarted under its name", shown="nothing: the runs add up", when="at the seals", do="nothing"
+)
 def test_a_producer_that_restarts_under_its_name_adds_up(platform: Platform) -> None:
     topic = Topic(platform, "restarted", windows=1).make()
     for _ in range(2):
@@ -26,6 +29,13 @@ def test_a_producer_that_restarts_under_its_name_adds_up(platform: Platform) -> 
     assert set(window["tiers"].values()) == {10}
 
 
+@pytest.mark.situation(
+    "producers",
+    "two reporters have one name at once",
+    shown="not COMPLETE before both have sealed; then they add up",
+    when="at the seals",
+    do="give each its own name",
+)
 def test_two_of_one_name_at_once_are_never_complete_by_accident(platform: Platform) -> None:
     """The later run is taken for the restart of the earlier one; both seal, and their records add up."""
     topic = Topic(platform, "namesakes", windows=1).make()
@@ -42,6 +52,13 @@ def test_two_of_one_name_at_once_are_never_complete_by_accident(platform: Platfo
     assert set(window["tiers"].values()) == {12}
 
 
+@pytest.mark.situation(
+    "producers",
+    "a reporter is killed, then an operator retires it",
+    shown="UNKNOWN, named; then ACCEPTED, by whom and why, never COMPLETE",
+    when="its deadline; at once after `retire-producer`",
+    do="`headrace audit retire-producer`",
+)
 def test_a_killed_producer_is_named_and_what_a_person_says_of_it_is_accepted_and_never_complete(platform: Platform) -> None:
     topic = Topic(platform, "killed", windows=1).make()
     command = [sys.executable, "-m", "headrace.local.drills.silent_producer", topic.name, "5", str(topic.windows[0])]
@@ -70,6 +87,13 @@ def test_a_killed_producer_is_named_and_what_a_person_says_of_it_is_accepted_and
     eventually(accepted, within_ms=60_000, every_ms=200, what="ACCEPTED, by anna")
 
 
+@pytest.mark.situation(
+    "producers",
+    "a process forks with a logger open",
+    shown="the child reports as a run of its own from its first event on",
+    when="at once",
+    do="nothing",
+)
 def test_a_process_that_forked_with_its_logger_open_adds_up_with_its_child(platform: Platform) -> None:
     topic = Topic(platform, "forked", windows=1).make()
     work = "log(3)\nchild = os.fork()\nlog(5)\nif child: os.waitpid(child, 0)\nsys.exit(0)"
@@ -184,6 +208,56 @@ def played(platform: Platform, request: pytest.FixtureRequest) -> dict[str, Outc
     return play(platform, chosen(request, ATTACKS))
 
 
+@pytest.mark.situation(
+    "producers",
+    "a `multiprocessing` pool logs and ends by SIGTERM",
+    shown="nothing: each process closes its logger",
+    when="at the seals",
+    do="nothing",
+    case="pool",
+)
+@pytest.mark.situation(
+    "producers",
+    "an application is killed with events in memory",
+    shown="UNKNOWN in just these windows",
+    when="its deadline",
+    do="`retire-producer`, or a rule `[[retire]]`",
+    case="in_memory",
+)
+@pytest.mark.situation("producers", "an application is killed with events in memory", case="late_events")
+@pytest.mark.situation("producers", "an application is killed with events in memory", case="forked_child")
+@pytest.mark.situation(
+    "producers",
+    "a host's clock jumps and its application is killed",
+    shown="UNKNOWN where it took events",
+    when="its deadline",
+    do="`retire-producer`",
+    case="wrong_clock",
+)
+@pytest.mark.situation(
+    "producers",
+    "an application is frozen for hours, continues and is killed",
+    shown="UNKNOWN in the windows that it held then",
+    when="its deadline",
+    do="`retire-producer`",
+    case="frozen",
+)
+@pytest.mark.situation(
+    "producers",
+    "a replay of another day is killed",
+    shown="UNKNOWN in the windows that it held only",
+    when="its deadline",
+    do="`retire-producer`",
+    case="killed_replay",
+)
+@pytest.mark.situation(
+    "producers",
+    "an application is killed by `kill -9`, and a rule `[[retire]]` names it",
+    shown="UNKNOWN, then ACCEPTED, in the windows that it held",
+    when="its deadline; the rule's `after_ms`",
+    do="nothing",
+    case="cattle",
+)
 @pytest.mark.parametrize("name", ATTACKS)
 def test_windows_that_dead_applications_held_are_unknown_and_the_others_complete(played: dict[str, Outcome], name: str) -> None:
     """Faults: COMPLETE over what an application still had in memory, over late events, over a child killed after `log()`, after a
@@ -204,6 +278,7 @@ def killed_in_outage(topic: Topic) -> Story:
     return Truth(topic, told, others=None)
 
 
+@pytest.mark.situation("producers", "an application is killed while the audit topic is away")
 def test_an_application_killed_while_the_audit_topic_is_away_makes_all_windows_unknown_that_it_had_not_moved_past(
     platform: Platform,
 ) -> None:

@@ -87,6 +87,9 @@ def one_lost(platform: Platform) -> Topic:
     return topic
 
 
+@pytest.mark.situation(
+    "audit's own data", "the store is lost", shown="the same verdicts as before", when="seconds after the restart", do="nothing"
+)
 def test_1_a_deleted_store_is_rebuilt_with_the_same_word_on_every_window(platform: Platform, one_lost: Topic) -> None:
     """Fault of this test: it demanded of two topics what can be said without a checkpoint, and there is one."""
     Topic(platform, "store_whole").make().log(10, batch=5).await_mirrored()
@@ -105,6 +108,20 @@ def test_1_a_deleted_store_is_rebuilt_with_the_same_word_on_every_window(platfor
     TOLD["store: deleted and rebuilt"] = time.monotonic() - since
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "store, checkpoints and older reports are lost over an INCOMPLETE window",
+    shown="UNKNOWN, `unread_reports` n; batches of other programs stay `unaudited`",
+    when="when the audit reads on",
+    do="`headrace audit known-loss --tier producer`",
+)
+@pytest.mark.situation(
+    "audit's own data",
+    "store and checkpoints are lost together",
+    shown="UNKNOWN, except where the audit topic and the logs prove more",
+    when="seconds after the restart, and the deadlines",
+    do="`audit known-loss`",
+)
 def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(platform: Platform, one_lost: Topic) -> None:
     """The audit topic then begins after most reports. Only what is told in the rest of it, or by the logs, is said again.
 
@@ -145,6 +162,7 @@ def test_2_with_the_checkpoints_lost_too_what_nobody_can_tell_again_is_unknown(p
     Truth(one_lost, unread).wait("store, checkpoints and older reports lost over a window that was INCOMPLETE")
 
 
+@pytest.mark.situation("audit's own data", "the clock of the audit's host jumps while a second audit runs")
 def test_3_a_second_audit_deletes_nothing_that_a_frozen_one_has_not_read(platform: Platform, tmp_path: Path) -> None:
     """The last one: a position that is left in the audit topic keeps it for a week. Fault: reports lost for good."""
     layout = platform.layout

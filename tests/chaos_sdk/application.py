@@ -1,6 +1,6 @@
 """The application that is killed: threads that log, each event with an id, and the ledger that says what it was told.
 
-Ends cleanly on SIGTERM. With `forks`, its main thread forks once while the others log; the child goes on with the same logger,
+Ends cleanly on SIGTERM. With `forks`, its main thread forks once while the others log; the child continues with the same logger,
 under ids and a ledger of its own.
 """
 

@@ -1,9 +1,9 @@
 """What must hold of applications that were killed or ended, given what they wrote down and what the topics hold. Pure.
 
 *returned True* is a subset of rows + quarantine + named drops, and those are a subset of *attempted*; at most one event per
-thread and kill is undecided; nothing is there twice; each thread's events stand in order within a partition. A `kill -9` of an
-application that sends for itself (direct) may lose what its buffer held, and its run is never told as closed; with a journal it
-loses nothing.
+thread and kill is undecided; nothing is there twice; each thread's events are in order within a partition. A `kill -9` of an
+application that sends for itself (direct) may lose what its buffer held, and its run is never reported as closed; with a journal
+it loses nothing.
 """
 
 from collections import Counter

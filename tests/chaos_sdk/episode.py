@@ -25,7 +25,7 @@ APPLICATIONS = 2
 """How many are at work at once."""
 BUFFER_BYTES = 128 << 10
 SLOW_US = 200_000
-"""The pause of an application that has told of each event before the next one."""
+"""The pause of an application that has reported of each event before the next one."""
 SMALLEST_RECORD_BYTES = 40
 """An event's id and the server's name are longer."""
 SHIPPED_WITHIN_MS = 120_000

@@ -98,7 +98,9 @@ def test_an_undecided_event_of_a_killed_journal_may_be_there_or_not_or_be_told_a
 
 
 def test_a_forked_child_that_ends_before_its_first_event_has_no_run_to_close() -> None:
-    """Fault of the check: a child that was ended right after its fork had to be told as closed. Its parent's run still has to."""
+    """Fault of the check: a child that was ended right after its fork had to be reported as closed. Its parent's run still has
+    to.
+    """
     nothing = {"taken": 0, "acknowledged": 0, "journaled": 0, "quarantined": 0, "dropped": {}}
     parent = ProcessLedger("app", was_killed=False, instance="run", closed=nothing)
     child = replace(parent, name="app-child")

@@ -8,6 +8,7 @@ from tests.chaos_sdk.ci_share import running as running
 from tests.chaos_sdk.platform import Platform
 
 
+@pytest.mark.situation("agent and journals", "the agent, its applications and the broker are killed at random")
 @pytest.mark.parametrize("planned", ci_share.planned_for(has_journal=True))
 def test_what_was_taken_is_there_once_or_lost_by_name_whatever_is_killed(running: Platform, planned: Planned) -> None:
     ci_share.play(running, planned)

@@ -33,7 +33,7 @@ def allowed(
 ) -> set[str]:
     """Return the verdicts that a window may have in the end whose events are all of these processes. Pure.
 
-    `rows`, `quarantined`: the ids that stand in the topic, and in its quarantine.
+    `rows`, `quarantined`: the ids that are in the topic, and in its quarantine.
     """
     # Nobody can know of an application that was killed before it was announced, nor wait for it (docs/AUDIT.md: handed over).
     there = {*rows, *quarantined}

@@ -9,7 +9,7 @@ from tests.clients.building import java, maven
 from tests.support.broker import BrokerProcess
 
 
-@pytest.mark.parametrize("suite", ["RecordsTest", "GroupsTest", "AdminTest"])
+@pytest.mark.parametrize("suite", ["RecordsTest", "GroupsTest", "AdminTest", "ConsolesTest"])
 def test_java_client(broker: BrokerProcess, build_folder: Path, suite: str) -> None:
     maven(
         build_folder / "java",
@@ -60,3 +60,24 @@ def test_console_tools(broker: BrokerProcess, jars: str) -> None:
     sent = tool(jars, f"{tools}.ProducerPerformance", *perf, *("--producer-props", f"bootstrap.servers={broker.address}"))
     assert "20000 records sent" in sent
     tool(jars, f"{tools}.TopicCommand", *server, "--delete", "--topic", "tools")
+
+
+def test_tools_for_replicas_get_an_answer(broker: BrokerProcess, jars: str) -> None:
+    """Fault: kafka-reassign-partitions and kafka-leader-election ended in Java traces. What kafka-configs asks about users and
+    quotas is in ConsolesTest.
+    """
+    server, tools = ("--bootstrap-server", broker.address), "org.apache.kafka.tools"
+    listed = tool(jars, f"{tools}.reassign.ReassignPartitionsCommand", *server, "--list")
+    assert "No partition reassignments found" in listed
+    elected = tool(jars, f"{tools}.LeaderElectionCommand", *server, "--election-type", "preferred", "--all-topic-partitions")
+    assert "Exception" not in elected
+
+
+def test_the_console_producer_says_that_transactions_are_not_supported(broker: BrokerProcess, jars: str) -> None:
+    """Fault: it said "Transactional Id authorization failed", as if a right were missing."""
+    performance = ("--topic", "perf", "--num-records", "10", "--record-size", "20", "--throughput", "-1")
+    words = (*performance, "--transactional-id", "tx", "--producer-props", f"bootstrap.servers={broker.address}")
+    command = [java(), "-cp", jars, "org.apache.kafka.tools.ProducerPerformance", *words]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode != 0
+    assert "this broker does not support transactions" in done.stderr

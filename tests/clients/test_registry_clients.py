@@ -56,10 +56,11 @@ def test_confluent_s_asynchronous_client(registry: RegistryProcess) -> None:
         framed = await serializer({"x": 1, "y": 2}, context)
         deserializer = await AsyncAvroDeserializer(client)
         assert await deserializer(framed, context) == {"x": 1, "y": 2}
-        proto = Schema('syntax = "proto3"; message A { int32 a = 1; }', "PROTOBUF")
-        with pytest.raises(SchemaRegistryError, match="NONE only"):
-            await client.register_schema("proto-value", proto)
-        await client.set_compatibility(subject_name="proto-value", level="NONE")
+        proto, more = (Schema(f'syntax = "proto3"; message A {{ int32 {name} = 1; }}', "PROTOBUF") for name in "ab")
         assert (await client.get_schema(await client.register_schema("proto-value", proto))).schema_type == "PROTOBUF"
+        with pytest.raises(SchemaRegistryError, match="does not compare schemas of type PROTOBUF"):
+            await client.register_schema("proto-value", more)
+        await client.set_compatibility(subject_name="proto-value", level="NONE")
+        assert await client.register_schema("proto-value", more)
 
     asyncio.run(ask())

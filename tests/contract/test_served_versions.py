@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 from kafka.protocol.admin import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
     AlterConfigsRequest,
     AlterConfigsResponse,
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
     CreateAclsRequest,
     CreateAclsResponse,
     CreatePartitionsRequest,
@@ -25,6 +33,8 @@ from kafka.protocol.admin import (
     DeleteTopicsResponse,
     DescribeAclsRequest,
     DescribeAclsResponse,
+    DescribeClientQuotasRequest,
+    DescribeClientQuotasResponse,
     DescribeClusterRequest,
     DescribeClusterResponse,
     DescribeConfigsRequest,
@@ -33,10 +43,18 @@ from kafka.protocol.admin import (
     DescribeGroupsResponse,
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    DescribeUserScramCredentialsRequest,
+    DescribeUserScramCredentialsResponse,
+    ElectLeadersRequest,
+    ElectLeadersResponse,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
     ListGroupsRequest,
     ListGroupsResponse,
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
 )
 from kafka.protocol.consumer import (
     FetchRequest,
@@ -197,6 +215,27 @@ def fields_of(api_key: int, version: int) -> dict[str, Any]:
             return {"resources": [{"resource_type": 2, "resource_name": TOPIC, "configuration_keys": None}]}
         case 42:
             return {"groups_names": [f"gone-{version}"]}
+        case 34:
+            return {"dirs": [{"path": "/elsewhere", "topics": [{"name": TOPIC, "partitions": [0]}]}]}
+        case 43:
+            return {"election_type": 0, "topic_partitions": [{"topic": TOPIC, "partitions": [0]}], "timeout_ms": 1_000}
+        case 45:
+            topic = {"name": TOPIC, "partitions": [{"partition_index": 0, "replicas": [1]}]}
+            return {"timeout_ms": 1_000, "allow_replication_factor_change": True, "topics": [topic]}
+        case 46:
+            return {"timeout_ms": 1_000, "topics": None}
+        case 48:
+            return {"components": [{"entity_type": "user", "match_type": 2, "match": None}], "strict": False}
+        case 49:
+            entity = [{"entity_type": "user", "entity_name": "a"}]
+            operations = [{"key": "producer_byte_rate", "value": 1.0, "remove": False}]
+            return {"entries": [{"entity": entity, "ops": operations}], "validate_only": False}
+        case 50:
+            return {"users": [{"name": "a"}]}
+        case 51:
+            return {"deletions": [{"name": "a", "mechanism": 1}], "upsertions": []}
+        case 61:
+            return {"topics": [{"name": TOPIC, "partition_indexes": [0]}]}
         case 47:
             return {"group_id": "gone", "topics": [{"name": TOPIC, "partitions": [{"partition_index": 0}]}]}
     raise AssertionError(f"no request for API {api_key} here: add one for every line of the broker's table")
@@ -234,13 +273,26 @@ MESSAGES: dict[int, tuple[Any, Any]] = {
     42: (DeleteGroupsRequest, DeleteGroupsResponse),
     44: (IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse),
     47: (OffsetDeleteRequest, OffsetDeleteResponse),
+    34: (AlterReplicaLogDirsRequest, AlterReplicaLogDirsResponse),
+    43: (ElectLeadersRequest, ElectLeadersResponse),
+    45: (AlterPartitionReassignmentsRequest, AlterPartitionReassignmentsResponse),
+    46: (ListPartitionReassignmentsRequest, ListPartitionReassignmentsResponse),
+    48: (DescribeClientQuotasRequest, DescribeClientQuotasResponse),
+    49: (AlterClientQuotasRequest, AlterClientQuotasResponse),
+    50: (DescribeUserScramCredentialsRequest, DescribeUserScramCredentialsResponse),
+    51: (AlterUserScramCredentialsRequest, AlterUserScramCredentialsResponse),
     60: (DescribeClusterRequest, DescribeClusterResponse),
+    61: (DescribeProducersRequest, DescribeProducersResponse),
 }
 
 UNKNOWN_THERE = {(8, 1), (19, 0), (19, 1), (20, 0), (32, 0)}
 """Versions that kafka-python cannot write; each has a test of its own beside its decoder's."""
-ERRORS = {11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 29: {54}, 30: {54}, 31: {54}, 36: {34}, 42: {69}, 47: {69}}
-"""Allowed error codes of these requests besides 0: an id is checked first; there is no such member, topic or group."""
+ERRORS = {
+    11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 29: {54}, 30: {54}, 31: {54}, 34: {57}, 36: {34}, 42: {69},
+    43: {84}, 47: {69}, 49: {35}, 50: {91}, 51: {33},
+}  # fmt: skip
+"""Allowed error codes of these requests besides 0: an id is checked first; there is no such member, topic or group;
+this broker has no authorizer, no SASL, no quotas and no users."""
 
 SERVED = [
     (key, version)

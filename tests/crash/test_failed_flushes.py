@@ -1,7 +1,7 @@
 """A failed flush, a restart of the broker on the same system, and then a power cut.
 
 The system reported once the pages that it could not write, and keeps them as if they were on disk. Everything that the broker
-answers after its start must hold all the same, including retries that it takes for duplicates.
+answers after its start must hold anyway, including retries that it takes for duplicates.
 """
 
 from pathlib import Path

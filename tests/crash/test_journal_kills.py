@@ -1,7 +1,7 @@
 """A process that is killed (SIGKILL) at random moments while its threads log into a journal.
 
-Every event that `take` answered with True stands in the journal, once and in its thread's order; every refusal is counted; at
-most one event of each thread is undecided. The answers stand in a mapped file of the test, which survives the kill too.
+Every event that `take` answered with True is in the journal, once and in its thread's order; every refusal is counted; at
+most one event of each thread is undecided. The answers are in a mapped file of the test, which survives the kill too.
 """
 
 import mmap

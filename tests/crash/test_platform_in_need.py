@@ -1,4 +1,6 @@
-"""`headrace status` and readiness of a running platform whose disk is full, and whose mirror cannot go on: what, where, why."""
+"""`headrace status` and readiness of a running platform whose disk is full, and whose mirror cannot continue: what, where,
+why.
+"""
 
 import json
 import os
@@ -26,7 +28,7 @@ pytestmark = pytest.mark.needs("mounted disk")
 
 @pytest.fixture(scope="module")
 def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
-    """A platform whose home is a small disk of its own, and whose mirror soon says that it stands still."""
+    """A platform whose home is a small disk of its own, and whose mirror soon says that it makes no progress."""
     folder = tmp_path_factory.mktemp("in-need")
     disk = SmallDisk(folder / "home", mib=512)
     mirror = '"--destination-zookeeper", "127.0.0.1:{port[2182]}"'
@@ -67,6 +69,13 @@ def readyz(platform: Platform, port: int) -> tuple[int, str]:
             return error.code, error.read().decode()
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the disk of the audit's store, or of a log, is full",
+    shown="the process is not ready (`/readyz`, `headrace status`); verdicts wait",
+    when="within seconds",
+    do="make room",
+)
 def test_a_full_disk_is_told_by_status_and_by_each_readyz_until_there_is_room(platform: Platform) -> None:
     assert status(platform) == ALL_WELL
     filler = platform.layout.home / "filler"
@@ -85,6 +94,13 @@ def test_a_full_disk_is_told_by_status_and_by_each_readyz_until_there_is_room(pl
     eventually(lambda: status(platform) == ALL_WELL, within_ms=WITHIN_MS, every_ms=500, what="all well by itself")
 
 
+@pytest.mark.situation(
+    "mirror",
+    "the mirror makes no progress",
+    shown="`headrace status` names the cause; OPEN, then UNKNOWN, `silent: mirror`",
+    when="after `--stall-after-ms` (a minute); its deadline",
+    do="follow `headrace status`",
+)
 def test_a_mirror_that_stands_still_is_told_by_status_with_the_partition_until_it_moves(platform: Platform) -> None:
     live = platform.layout.live_bootstrap
     admin = AdminClient({"bootstrap.servers": live})
@@ -103,7 +119,7 @@ def test_a_mirror_that_stands_still_is_told_by_status_with_the_partition_until_i
         def told() -> bool:
             code, seen = status(platform)
             words = seen.get("mirror", "")
-            return code == 1 and "stands still since 20" in words and "orders-0" in words
+            return code == 1 and "has made no progress since 20" in words and "orders-0" in words
 
         eventually(told, within_ms=WITHIN_MS, every_ms=500, what="the mirror's standstill told")
     finally:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from headrace.local import control
 from tests.support.access_logs import generate, window_counts
 from tests.support.platform import Platform
@@ -9,6 +11,7 @@ from tests.support.platform import Platform
 TOPIC = "generated"
 
 
+@pytest.mark.situation("event times", "events near a border, to the millisecond")
 def test_200_000_events_balance_in_every_window_and_survive_restarts(platform: Platform, tmp_path: Path) -> None:
     log = generate(tmp_path / "big.log", lines=200_000, hours=12, seed=1)
     counts = window_counts(log)

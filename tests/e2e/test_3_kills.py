@@ -5,6 +5,8 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from headrace.local.airflow import processes
 from headrace.local.supervisor.descendants import descendants
 from tests.support.access_logs import generate, window_counts
@@ -57,6 +59,13 @@ def replay(platform: Platform, log: Path, rate: int) -> Process:
     return platform.in_background("replay", str(log), "--topic", TOPIC, "--rate", str(rate))
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "a mirror, a broker or the audit service is killed at work",
+    shown="nothing once it is back",
+    when="after its restart",
+    do="nothing",
+)
 def test_nothing_is_lost_or_doubled_whatever_is_killed_on_the_way(platform: Platform, tmp_path: Path) -> None:
     rows_before = Counter({row["h"]: row["n"] for row in rows_by_year(platform)}) if platform.windows(TOPIC) else Counter()
     log = generate(tmp_path / "kills.log", lines=40_000, hours=5, seed=3, year=2016)

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.support.platform import Platform
 
 
@@ -24,6 +26,13 @@ def test_a_record_lost_is_told_with_its_offset_and_its_tier_and_nothing_of_the_d
     assert not (platform.layout.warehouse / "tables" / said["topic"]).exists()
 
 
+@pytest.mark.situation(
+    "producers",
+    "a reporter is frozen",
+    shown="UNKNOWN, `silent` names it",
+    when="its deadline (20 s)",
+    do="let it run, or end it and retire it",
+)
 def test_a_silent_producer_is_named_within_its_deadline_and_its_seal_is_accepted(platform: Platform) -> None:
     said = drill(platform, "silence")
     assert said["held"], said

@@ -1,7 +1,7 @@
 """`python -m tests.hostile.flood [--topics N]`: one client makes N topics; how long do the others wait?
 
 Two brokers with a mirror and an audit between them. An application sends ten numbered records a second all the while. Prints how
-long the slowest of them took to stand in the copy, before the flood, in it and behind it, and how long the audit's page took.
+long the slowest of them took to be in the copy, before the flood, in it and behind it, and how long the audit's page took.
 Exit 1 if the page did not answer; it fails if a record never arrives.
 """
 

@@ -195,5 +195,5 @@ def read_all(address: str, names: Iterable[tuple[str, int]]) -> dict[tuple[str, 
 
 
 def numbered(prefix: str, count: int, size: int = 100) -> list[bytes]:
-    """Return values that tell themselves apart."""
+    """Return values that distinguish themselves."""
     return [f"{prefix}-{number:08d} ".encode().ljust(size, b".") for number in range(count)]

@@ -1,4 +1,4 @@
-"""docs/OPERATIONS.md, "Moving live from ours to Apache Kafka", as it stands there: the mirror copies, then producers and then
+"""docs/OPERATIONS.md, "Moving live from ours to Apache Kafka", as it is there: the mirror copies, then producers and then
 consumers are switched. What was sent is counted from the raw input; what was consumed, by the ids in it.
 """
 
@@ -23,7 +23,9 @@ LINES = 40_000
 
 
 class Application:
-    """Sends the lines of a raw file, in order, to where it is configured; it goes on with the first that was not acknowledged."""
+    """Sends the lines of a raw file, in order, to where it is configured; it continues with the first that was not
+    acknowledged.
+    """
 
     def __init__(self, raw: Path, topic: str) -> None:
         self._lines = raw.read_bytes().splitlines()
@@ -100,7 +102,7 @@ class Reader:
 
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
-    """The raw input: lines that tell themselves apart."""
+    """The raw input: lines that distinguish themselves."""
     path = tmp_path / "access.log"
     words = random.Random(17)
     path.write_text("".join(f"{number:08d} GET /{words.randbytes(words.randrange(4, 60)).hex()}\n" for number in range(LINES)))
@@ -124,7 +126,7 @@ def test_live_moves_to_kafka_under_load_and_no_record_is_lost_or_handled_twice(
     slow.start(ours)
     sync = ("--sync-group-offsets", "--sync-group-offsets-interval-seconds", "1")
     with Copying(tmp_path, ours, kafka, name=topic, words=("--topics", topic, *sync)) as copying:
-        # 1. The mirror catches up while everything goes on; it may die on the way.
+        # 1. The mirror catches up while everything continues; it may die on the way.
         copying.start()
         eventually(lambda: copying.partition(topic).get("destination_end", 0) > 0, within_ms=60_000, what="it copies")
         copying.kill()

@@ -1,5 +1,5 @@
 """A sink that reads Apache Kafka, killed with -9: each record is in one file, and the audit is told of each, once. And one
-behind a mirror that numbers anew: its row in the audit of our live cluster.
+behind a mirror that numbers again: its row in the audit of our live cluster.
 """
 
 import json
@@ -106,7 +106,7 @@ def test_behind_a_mirror_that_numbers_anew_its_offsets_are_translated(
             copying.start()
             sink.start()
             total = 0
-            for portion in range(4):  # each a transaction of the mirror's, or more: a marker stands behind each in the copy
+            for portion in range(4):  # each a transaction of the mirror's, or more: a marker is behind each in the copy
                 send(ours, topic, [click(schema_id, at) for at in range(COUNT)])
                 total += COUNT
                 if portion == 2:

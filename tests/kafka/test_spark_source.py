@@ -1,4 +1,4 @@
-"""The Data Source on Apache Kafka, where offsets number records: the same rows, limits, gaps and topics made anew."""
+"""The Data Source on Apache Kafka, where offsets number records: the same rows, limits, gaps and topics created again."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -110,7 +110,9 @@ def test_a_second_mirror_of_the_same_name_ends_the_first_with_a_clear_word(
 def test_a_batch_over_the_destinations_size_goes_to_quarantine_and_nothing_else_stops(
     ours: BrokerProcess, kafka: KafkaProcess, topic: str, tmp_path: Path
 ) -> None:
-    """Fault: what the portion held before the refused batch was left out of the books; after a restart it was told as held."""
+    """Fault: what the portion held before the refused batch was left out of the books; after a restart it was reported as
+    held.
+    """
     other = f"{topic}_other"
     make_topic(ours, topic)
     make_topic(ours, other)
@@ -138,7 +140,7 @@ def test_a_batch_over_the_destinations_size_goes_to_quarantine_and_nothing_else_
 
         eventually(lambda: told() == (20, 1), what=f"twenty held and one quarantined, {told()}")
 
-    # A mirror that must count all anew, because nothing says how far it has reported, says the same from the ledger.
+    # A mirror that must count all again, because nothing says how far it has reported, says the same from the ledger.
     admin = AdminClient({"bootstrap.servers": kafka.address})
     for future in admin.delete_consumer_groups([f"headrace.{topic}.mirror"]).values():
         future.result(30)
@@ -248,5 +250,5 @@ def test_a_sources_topic_that_was_made_anew_is_told_and_not_mixed_with_the_copy(
         send(ours, topic, numbered("b", 600))
         copying.start()
         errors = eventually(lambda: copying.status()["errors"], within_ms=60_000, what="the error")
-        assert "deleted and made anew" in errors[0]["error"]
+        assert "deleted and created again" in errors[0]["error"]
         copying.assert_copied({(topic, 0): values})

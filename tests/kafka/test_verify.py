@@ -152,7 +152,7 @@ def test_renamed_and_prefixed_copies_go_under_their_names_and_are_the_same(
         copying.await_copied({(f"live.{topic}", 0): values, (f"{topic}_new", 0): values})
         there = AdminClient({"bootstrap.servers": kafka.address}).list_topics(timeout=10).topics
         assert topic not in there
-        # A restart goes on under the same names, and copies nothing twice.
+        # A restart continues under the same names, and copies nothing twice.
         copying.kill()
         send(ours, topic, numbered("b", 100))
         copying.start()

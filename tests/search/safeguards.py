@@ -1,6 +1,6 @@
 """The safeguards of the verdict, each with the way to switch it off: what it says then whatever the facts are.
 
-docs/AUDIT.md lists the same names. `test_safeguards.py` proves that the search notices when one is off.
+docs/AUDIT_RULES.md lists the same names. `test_safeguards.py` proves that the search notices when one is off.
 """
 
 from collections.abc import Callable, Iterator

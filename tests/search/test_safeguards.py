@@ -9,7 +9,7 @@ from .audit.__main__ import first_failure
 from .safeguards import SAFEGUARDS
 
 MOST_SEEDS = 1_000
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "AUDIT.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "AUDIT_RULES.md"
 
 
 @pytest.mark.parametrize("name", SAFEGUARDS)

@@ -13,7 +13,7 @@ from .tables.safeguards import TABLE_SAFEGUARDS
 HISTORIES = 200 if os.environ.get("HEADRACE_TEST_FAST") else 1_000
 AT_ONCE = 100
 MOST_SEEDS = 1_000
-DOCS = Path(__file__).resolve().parents[2] / "docs" / "AUDIT.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs" / "AUDIT_RULES.md"
 
 
 def test_no_history_of_a_table_is_told_wrongly() -> None:

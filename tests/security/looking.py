@@ -49,7 +49,7 @@ class Watch:
 
 
 def in_files(folders: Iterable[Path], secrets: Mapping[str, bytes]) -> tuple[list[str], int]:
-    """Return where secrets stand in the files of these folders, and how many files were read."""
+    """Return where secrets are in the files of these folders, and how many files were read."""
     found: list[str] = []
     count = 0
     for folder in folders:

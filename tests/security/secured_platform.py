@@ -205,7 +205,7 @@ class SecuredPlatform(Platform):
         return self.authority.folder / "inline.key"
 
     def _add_connections(self) -> None:
-        """Add the Connections to Airflow's database, where they are encrypted; of the offline one the key stands in its text."""
+        """Add the Connections to Airflow's database, where they are encrypted; of the offline one the key is in its text."""
         certificate, key = self.authority.issue("inline")
         live = self.live_words()
         words = {

@@ -90,7 +90,7 @@ def assert_told_and_tried_seldom(platform: SecuredPlatform, broker: str, clients
 
 
 def assert_all_ready(platform: SecuredPlatform, pids: dict[str, int | None]) -> None:
-    """Wait until everything is ready; none of the clients may have been started anew."""
+    """Wait until everything is ready; none of the clients may have been started again."""
 
     def is_ready() -> bool:
         return not [f"{one.name}: {one.reason}" for one in platform.state().processes if one.state != "ready"]

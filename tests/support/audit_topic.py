@@ -8,7 +8,7 @@ from headrace.runtime.layout import AUDIT_TOPIC
 
 
 class AuditTopic:
-    """Takes reports as `client.Producer` would. `refuses` makes a flush fail, its messages lost or arrived all the same."""
+    """Takes reports as `client.Producer` would. `refuses` makes a flush fail, its messages lost or arrived anyway."""
 
     def __init__(self) -> None:
         self.reports: list[Report] = []

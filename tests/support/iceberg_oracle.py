@@ -1,4 +1,4 @@
-"""Which rows a table holds, without our code and without pyiceberg: JSON, Avro and Parquet as they stand in the store."""
+"""Which rows a table holds, without our code and without pyiceberg: JSON, Avro and Parquet as they are in the store."""
 
 import json
 from collections.abc import Callable

@@ -1,5 +1,5 @@
 """Stands between Kafka clients and one broker, and cuts a network in one direction: for the connections on which a chosen request
-passes, from that request on. Their other direction goes on, and so do all other connections.
+passes, from that request on. Their other direction continues, and so do all other connections.
 
 The broker tells the proxy's address (`advertised.listeners`), so that no client goes past it.
 """

@@ -11,7 +11,7 @@ from pyiceberg.io.pyarrow import PyArrowFile
 
 @contextmanager
 def opened_files() -> Iterator[Counter[str]]:
-    """Yield a counter of opened files by kind, and of their bytes under `<kind> bytes`; it goes on until the end.
+    """Yield a counter of opened files by kind, and of their bytes under `<kind> bytes`; it continues until the end.
 
     pyiceberg opens files on several threads.
     """

@@ -59,7 +59,7 @@ def roll_back(warehouse: Warehouse, snapshot_id: int | None, branch: str = LOADS
 
 
 def add_again(warehouse: Warehouse, branch: str, path: Path, topic: str = "clicks") -> None:
-    """Add a data file that stands on the branch once more, as `add_files` of another engine does."""
+    """Add a data file that is on the branch again, as `add_files` of another engine does."""
     table = warehouse.existing_table(topic).iceberg
     table.add_files([f"file://{path}"], branch=branch, check_duplicate_files=False)
 

@@ -97,7 +97,7 @@ class Process:
         return self.output()[-6000:]
 
     def wait(self, within_ms: int) -> int:
-        """Return its exit code once it has ended by itself; fail when it has not within `within_ms`."""
+        """Return its exit code once it has ended unexpectedly; fail when it has not within `within_ms`."""
         assert self._child is not None, "not started"
         try:
             return self._child.wait(timeout=within_ms / 1000)

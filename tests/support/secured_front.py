@@ -51,7 +51,7 @@ class SecuredFront:
             thread.join(10)
 
     def drop(self) -> None:
-        """End all connections. Only the thread that serves one closes it: OpenSSL goes on to read by the descriptor's number,
+        """End all connections. Only the thread that serves one closes it: OpenSSL continues to read by the descriptor's number,
         which is another connection's by then.
         """
         while self.held:

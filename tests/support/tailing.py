@@ -1,5 +1,5 @@
 """Plays the agent for a section's files: reads, has chunks acknowledged in order, is killed between any two steps, and begins
-anew with what it had stored. Every record that an acknowledged chunk holds is a row, once.
+again with what it had stored. Every record that an acknowledged chunk holds is a row, once.
 """
 
 from collections.abc import Mapping
@@ -112,7 +112,7 @@ class Tailing:
             pass
 
     def kill(self) -> None:
-        """Lose everything but the state, begin anew, and read again what was planned: it must be the same."""
+        """Lose everything but the state, begin again, and read again what was planned: it must be the same."""
         self.group.close()
         self.begin()
         self.scan()

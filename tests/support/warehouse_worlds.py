@@ -1,4 +1,4 @@
-"""Where a warehouse may live, with real servers; what stands in it is read from the files themselves, by DuckDB."""
+"""Where a warehouse may live, with real servers; what is in it is read from the files themselves, by DuckDB."""
 
 import shutil
 import uuid
@@ -41,7 +41,7 @@ class World:
         return sorted(self.file(one.file_path) for one in table.files(branch)) if table is not None else []
 
     def stored(self, topic: str) -> list[Path]:
-        """Return the Parquet files that stand there."""
+        """Return the Parquet files that are there."""
         return sorted(self.file(self.warehouse().data_folder(topic)).rglob("*.parquet"))
 
     def rows(self, topic: str, branch: str = LOADS) -> list[tuple[int, int]]:

@@ -50,7 +50,7 @@ def expire(session: Session) -> None:
     assert identity is not None
 
     def steal_and_close() -> bool:
-        # The owner may reconnect between the two steps and take its session back, or even while the thief connects: once more.
+        # The owner may reconnect between the two steps and take its session back, or even while the thief connects: again.
         thief = KazooClient(session.hosts.partition("/")[0], client_id=identity)
         try:
             thief.start(3)

@@ -29,7 +29,7 @@ def _command(number: int, port: int, folder: Path, peers: Sequence[tuple[int, in
 
 
 class ZooKeeperEnsemble:
-    """Serves while entered, and goes on while two of the three live."""
+    """Serves while entered, and continues while two of the three live."""
 
     def __init__(self, folder: Path) -> None:
         peers = [(free_port(), free_port()) for _ in range(SERVERS)]

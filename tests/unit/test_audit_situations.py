@@ -1,7 +1,6 @@
-"""Every situation that docs/AUDIT.md lists is shown by a test that exists and is run: through real processes, or 'simulated'.
-
-And the test speaks of what its row promises: each verdict, number and name in the column 'shown' stands in one of the row's
-tests, or in a helper, fixture or method that they use.
+"""The table of situations in docs/AUDIT.md is that of the marks on tests. The tests of a situation are run, and speak of what
+its row shows: each verdict, number and name of the column 'shown' is in one of them, or in a helper, fixture or method that they
+use.
 """
 
 import ast
@@ -12,33 +11,16 @@ from pathlib import Path
 
 import pytest
 
+from tests import situations
+from tests.situations import Situation
+
 ROOT = Path(__file__).parents[2]
-TEST = re.compile(r"`(tests/[a-z0-9_/]+\.py)::(test_[a-z0-9_]+)(?:\[([a-z0-9_-]+)\])?`")
-SIMULATED = "simulated: "
-UNIT = "tests/unit/"
-COLUMNS = ["situation", "shown", "when", "what to do", "shown by"]
 FOLLOWED = ("tests", "headrace.local.drills")
 """Packages whose helpers are looked into."""
-REAL = re.compile(r"\bsubprocess\.|\bProcess\(|\bcontrol\.(up|start)\b")
-"""How tests start processes."""
 WORD = re.compile(r"\b[A-Z]{4,}\b|`([a-z_]+)(?:: [a-z]+)?`|\b(?:missing|doubled|altered|quarantined|malformed|refuses)\b")
 MEANT = {"refuses": "refused", "quarantined": "quarantine"}
 """A row's word → its stem in tests."""
-
-
-def rows() -> list[list[str]]:
-    """Return the cells of each row of the table in section 'Situations', heading included."""
-    section = (ROOT / "docs" / "AUDIT.md").read_text().split("\n## Situations\n")[1].split("\n## ")[0]
-    lines = [line for line in section.splitlines() if line.startswith("|") and not line.startswith("|---")]
-    return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-
-
-def shown() -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
-    """Yield each situation, what is shown of it, and its tests; 'as above' is what the row above shows."""
-    before = ""
-    for situation, what, *_, tests in rows()[1:]:
-        before = before if what == "as above" else what
-        yield situation, before, TEST.findall(tests)
+SITUATIONS = situations.situations()
 
 
 # -- reading tests -------------------------------------------------------------------------------------------------------
@@ -125,47 +107,49 @@ def code_of(path: Path, test: str) -> str:
 # -- what must hold ------------------------------------------------------------------------------------------------------
 
 
-def test_the_table_has_its_five_columns_in_every_row() -> None:
-    assert rows()[0] == COLUMNS
-    assert {len(row) for row in rows()} == {len(COLUMNS)}, [row for row in rows() if len(row) != len(COLUMNS)]
-    assert len(rows()) > 45
-    assert len({row[0] for row in rows()}) == len(rows()), "each situation once"
+def test_the_table_of_the_page_is_that_of_the_marks() -> None:
+    page = situations.PAGE.read_text()
+    assert situations.filled(page) == page, "run `python -m tests.situations`"
 
 
-def test_every_situation_names_tests_that_exist_and_are_not_skipped() -> None:
-    for row in rows()[1:]:
-        named = TEST.findall(row[-1])
-        assert named, f"{row[0]}: names no test"
-        assert TEST.sub("", row[-1]).strip(" ,").removeprefix(SIMULATED.strip()) == "", f"{row[0]}: more than tests"
-        for path, name, case in named:
-            test = definitions(ROOT / path).get(name)
-            assert isinstance(test, ast.FunctionDef), f"{row[0]}: there is no {path}::{name}"
-            marks = "\n".join(map(ast.unparse, test.decorator_list))
-            assert not re.search(r"\b(skip|skipif|xfail)\b", marks), f"{row[0]}: {path}::{name} is not always run"
+def test_each_situation_is_described_in_short_cells() -> None:
+    assert len(SITUATIONS) > 80
+    for one in SITUATIONS:
+        cells = {"title": one.title, "shown": one.shown, "when": one.when, "do": one.do}
+        assert [name for name, text in cells.items() if not text or len(text) > situations.LONGEST_CELL] == [], one.title
+
+
+def test_every_test_of_a_situation_is_always_run_and_has_the_case_that_is_named() -> None:
+    for one in SITUATIONS:
+        for path, name, case in one.tests:
+            test = definitions(ROOT / path)[name]
+            assert isinstance(test, ast.FunctionDef)
+            marks = "\n".join(ast.unparse(mark) for mark in test.decorator_list if "mark.situation" not in ast.unparse(mark))
+            assert not re.search(r"\b(skip|skipif|xfail)\b", marks), f"{one.title}: {path}::{name} is not always run"
             if case:
-                assert "parametrize" in marks, f"{row[0]}: {path}::{name} has no cases"
-                listed = [ast.unparse(one) for one in definitions(ROOT / path).values() if not isinstance(one, ast.FunctionDef)]
-                assert f"'{case}'" in "\n".join([marks, *listed]), f"{row[0]}: {path}::{name} has no case {case}"
+                assert "parametrize" in marks, f"{one.title}: {path}::{name} has no cases"
+                listed = [
+                    ast.unparse(node) for node in definitions(ROOT / path).values() if not isinstance(node, ast.FunctionDef)
+                ]
+                assert f"'{case}'" in "\n".join([marks, *listed]), f"{one.title}: {path}::{name} has no case {case}"
 
 
-def test_a_situation_is_called_simulated_just_where_no_real_process_shows_it() -> None:
-    for row in rows()[1:]:
-        tests = [(path, name) for path, name, _ in TEST.findall(row[-1])]
-        is_real = any(not path.startswith(UNIT) and REAL.search(code_of(ROOT / path, name)) for path, name in tests)
-        assert row[-1].startswith(SIMULATED) != is_real, row[0]
-
-
-@pytest.mark.parametrize(("situation", "what", "tests"), [pytest.param(*one, id=one[0]) for one in shown()])
-def test_the_tests_of_a_situation_speak_of_what_it_shows(situation: str, what: str, tests: list[tuple[str, str, str]]) -> None:
-    code = "\n".join(code_of(ROOT / path, name) for path, name, _ in tests)
-    for word in WORD.finditer(re.sub(r"never [A-Z]+", "", what)):
+@pytest.mark.parametrize("one", SITUATIONS, ids=lambda one: one.title)
+def test_the_tests_of_a_situation_speak_of_what_it_shows(one: Situation) -> None:
+    code = "\n".join(unmarked(code_of(ROOT / path, name)) for path, name, _ in one.tests)
+    for word in WORD.finditer(re.sub(r"never [A-Z]+", "", one.shown)):
         name = word[1] or word[0]
-        assert MEANT.get(name, name) in code, f"{situation}: shows {name}, and no test of it says so"
+        assert MEANT.get(name, name) in code, f"{one.title}: shows {name}, and no test of it says so"
 
 
-def test_each_test_of_a_situation_has_its_row() -> None:
-    named = {(path, name) for _, _, tests in shown() for path, name, _ in tests}
+def test_each_test_that_plants_a_fault_has_its_situation() -> None:
+    marked = {(path, name) for one in SITUATIONS for path, name, _ in one.tests}
     for path in (ROOT / "tests" / "audit_faults").glob("test_[1-7]_*.py"):
         for name in definitions(path):
             if name.startswith("test_"):
-                assert (str(path.relative_to(ROOT)), name) in named, f"no row of docs/AUDIT.md names {path.name}::{name}"
+                assert (str(path.relative_to(ROOT)), name) in marked, f"{path.name}::{name} has no mark `situation`"
+
+
+def unmarked(code: str) -> str:
+    """Return the code without the marks, which repeat what is shown."""
+    return re.sub(r"^@pytest\.mark\.situation\(.*\)$", "", code, flags=re.MULTILINE)

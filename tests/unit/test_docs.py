@@ -27,6 +27,8 @@ def test_names_that_the_tour_points_at_are_in_their_files() -> None:
         assert name.split(".")[-1] in (ROOT / path).read_text(), (path, name)
 
 
+LONGEST_LINE = 200
+"""Characters of a line in a decision."""
 DECISIONS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 
 
@@ -35,6 +37,7 @@ def test_a_decision_is_a_page_of_context_decision_and_consequences(record: Path)
     lines = record.read_text().splitlines()
     assert [line for line in lines if line.startswith("## ")] == ["## Context", "## Decision", "## Consequences"]
     assert len("\n".join(lines)) <= sizes.FAR_TOO_MANY_CHARACTERS
+    assert [number for number, line in enumerate(lines, 1) if len(line) > LONGEST_LINE] == []
 
 
 def test_each_decision_has_a_number_of_its_own_which_its_title_repeats() -> None:

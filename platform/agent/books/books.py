@@ -24,7 +24,7 @@ REPORT_MS = 1_000
 BEAT_MS = 5_000
 """A run with nothing to tell says so this often; the audit calls it silent after 20 s."""
 MOST_STRETCHES = 100_000
-"""With more batches of one run to be reported, neighbours are told as one, without their CRC."""
+"""With more batches of one run to be reported, neighbours are reported as one, without their CRC."""
 
 
 class _Run:
@@ -34,7 +34,7 @@ class _Run:
         self.row = row
         self.unreported = Unreported(MOST_STRETCHES)
         self.is_dirty = True
-        """Something is to be told; at a start, the totals of its losses."""
+        """Something is to be reported; at a start, the totals of its losses."""
         self.told_at_ms: int | None = None
         """Monotonic."""
         self.under_way = 0
@@ -164,7 +164,7 @@ class Books:
     # -- reports ---------------------------------------------------------------------------------------------------------
 
     def has_due(self, *, is_last: bool = False) -> bool:
-        """Return whether some run has a report to write now; for `is_last`, only whether something is left to be told."""
+        """Return whether some run has a report to write now; for `is_last`, only whether something is left to be reported."""
         if is_last:
             return any(run.is_dirty for run in self._runs.values())
         return any(not run.row.is_closing and self._is_due(run) for run in self._runs.values())
@@ -174,7 +174,8 @@ class Books:
     ) -> None:
         """Write the reports that are due into the state. `is_last`: the agent stops; every run with something to tell is due.
 
-        A run that is not alive (its source is gone, and nobody knows what it held) reports what ended, and gives no sign of life.
+        A run that is not alive (its source is gone, and it is unknown what it held) reports what ended, and gives no sign of
+        life.
         """
         for run in list(self._runs.values()):
             if run.row.id == ENROLMENT or run.row.is_closing or not (run.is_dirty or is_alive(run.row)):

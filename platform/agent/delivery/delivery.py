@@ -1,6 +1,6 @@
 """Planned batches from their plan to their end. For one thread; what it writes is on disk with the store's next commit.
 
-`settle` (answers in, ends written) comes before a commit, `send` after it: whatever is sent stands in the state as it is sent,
+`settle` (answers in, ends written) comes before a commit, `send` after it: whatever is sent is in the state as it is sent,
 and a batch goes out only when the end of the one before it is on disk. So after a crash only the first batch of a queue may be in
 the log.
 """
@@ -187,7 +187,7 @@ class Delivery:
             case Step.SEND_ANEW if cause is Cause.CHANGED:
                 self._send_rest(queue, batch)
             case Step.SEND_ANEW:
-                # The broker may have it all the same, from a request that it reads only now: told as one batch of two names.
+                # The broker may have it anyway, from a request that it reads only now: reported as one batch of two names.
                 row.earlier = (*row.earlier, row.numbers)
                 queue.needs_other_id = True
             case _:

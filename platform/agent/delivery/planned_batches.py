@@ -1,4 +1,4 @@
-"""The planned batches in memory and in the state: planned, built again after a restart, split, numbered anew, removed. For one
+"""The planned batches in memory and in the state: planned, built again after a restart, split, numbered again, removed. For one
 thread.
 
 Sends nothing and decides nothing about answers. What it writes is on disk with the store's next commit.

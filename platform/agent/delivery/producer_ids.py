@@ -1,4 +1,4 @@
-"""The producer ids of the agent's runs, kept in the state: a run goes on under its ids after a restart."""
+"""The producer ids of the agent's runs, kept in the state: a run continues under its ids after a restart."""
 
 from collections.abc import Callable
 

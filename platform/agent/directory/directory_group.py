@@ -65,7 +65,7 @@ class DirectoryGroup:
         return ()
 
     def enrolled(self, topics: object) -> None:
-        """Nothing to note: nobody waits for it."""
+        """Nothing to note: nothing waits for it."""
 
     def close(self) -> None:
         self._files.clear()

@@ -41,7 +41,7 @@ class JsonLinesParser:
         except UnparsableLine:
             raise
         except (ValueError, RecursionError) as error:
-            raise UnparsableLine(f"it is no JSON: {error}") from error
+            raise UnparsableLine(f"it is not JSON: {error}") from error
         if not isinstance(event, dict):
             raise UnparsableLine(f"it is a JSON {type(event).__name__}, no object")
         time_ms = None
@@ -82,7 +82,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> NoReturn:
-    raise UnparsableLine(f"{word} is no JSON number")
+    raise UnparsableLine(f"{word} is not a JSON number")
 
 
 def _short(value: Any) -> str:

@@ -16,11 +16,11 @@ _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 class PatternRefused(HeadraceError):
-    """The pattern is no regular expression that yields events; the message says why, and what to do."""
+    """The pattern is not a regular expression that yields events; the message says why, and what to do."""
 
 
 class NotOfType(ValueError):
-    """The text is no value of the type."""
+    """The text is not a value of the type."""
 
 
 def _string(text: str) -> str:
@@ -64,14 +64,15 @@ class NamedGroupsParser:
         time_format: TimeFormat,
         replace_invalid: bool = False,
     ) -> None:
-        """`types`: group → Avro type, `string` where it names none. `time_group` holds the event time and is no field of its own.
+        """`types`: group → Avro type, `string` where it names none. `time_group` holds the event time and is not a field of its
+        own.
 
         Raises `PatternRefused`.
         """
         try:
             self._pattern = re.compile(pattern)
         except re.error as error:
-            raise PatternRefused(f"the pattern is no regular expression: {error}") from error
+            raise PatternRefused(f"the pattern is not a regular expression: {error}") from error
         groups = list(self._pattern.groupindex)
         if not groups:
             raise PatternRefused("the pattern has no named group: write (?P<name>…) around each field")
@@ -120,6 +121,6 @@ class NamedGroupsParser:
         return ParsedLine(event, time_ms)
 
     def time_of(self, line: bytes) -> int | None:
-        """Return the time of a line that matches and yet is no event."""
+        """Return the time of a line that matches and yet is not an event."""
         found = self._pattern.fullmatch(line.decode(errors="replace").removesuffix("\r"))
         return None if found is None or self._time_group is None else self._time_format.ms_of(found[self._time_group])

@@ -86,7 +86,7 @@ def _rfc5424(rest: bytes) -> dict[str, Any]:
         raise NotSyslog(f"it is of version {int(version)} of syslog: this reads 1, of RFC 5424")
     data, at = _structured_data(rest, header.end())
     if at < len(rest) and rest[at : at + 1] != b" ":
-        raise NotSyslog(f"byte {at} behind its priority is no space, where the structured data ends")
+        raise NotSyslog(f"byte {at} behind its priority is not a space, where the structured data ends")
     return {
         "message_time": None if stamp == b"-" else _iso(stamp, None),
         "hostname": _value(hostname),
@@ -115,7 +115,7 @@ def _structured_data(rest: bytes, at: int) -> tuple[Mapping[str, Mapping[str, st
             raise NotSyslog(f"its structured data breaks off at byte {at} behind its priority")
         at += 1
     if not found:
-        raise NotSyslog("it has no structured data: `-` stands for none")
+        raise NotSyslog("it has no structured data: write `-` for none")
     return found, at
 
 
@@ -137,7 +137,7 @@ def _rfc3164(rest: bytes, *, received_ms: int, zone: tzinfo) -> dict[str, Any]:
 
 
 def _time_3164(rest: bytes, received_ms: int, zone: tzinfo) -> tuple[int | None, int]:
-    """Return the time and where the header goes on; None and 0 where it does not begin with a time."""
+    """Return the time and where the header continues; None and 0 where it does not begin with a time."""
     if (iso := _STAMP_ISO.match(rest)) is not None:
         time_ms = _iso(iso[1], zone)
         return time_ms, iso.end() if time_ms is not None else 0

@@ -23,7 +23,7 @@ class Entries:
 
     events: Events
     prefix: bytes = b""
-    """What stands before each body in its record's value: the envelope of the schema's id."""
+    """What is before each body in its record's value: the envelope of the schema's id."""
 
     def __len__(self) -> int:
         return len(self.events)

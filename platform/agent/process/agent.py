@@ -41,7 +41,7 @@ class Agent:
     def run(self, stop: StopSignal) -> None:
         """Ship until asked to stop. Raises StateRefused, SettingsRefused, AgentError at the start.
 
-        A fault later on ends this turn's work as a crash would; the agent goes on from its state.
+        A fault later on ends this turn's work as a crash would; the agent continues from its state.
         """
         _allow_many_files()
         self._status.write("starting")
@@ -72,7 +72,7 @@ class Agent:
                         raise
                     log.error("agent_begins_again", exc_info=True)
                 except Exception as error:
-                    log.error("agent_begins_again", then="it goes on from its state", exc_info=True)
+                    log.error("agent_begins_again", then="it continues from its state", exc_info=True)
                     self._show_fault(repr(error))
                 if not stop.is_set():
                     attempt = 0 if turns > 1_000 else attempt + 1

@@ -120,7 +120,7 @@ def metrics_of(shown: Snapshot, *, is_ready: bool) -> list[Metric]:
             (
                 "ambiguous_records_total",
                 "counter",
-                "Records of which nobody can tell whether they are stored.",
+                "Records that may or may not be stored.",
                 one(shown.ambiguous),
             ),
             (

@@ -1,4 +1,4 @@
-"""The end of an agent: a person's word that it, and what its sources still hold, will report nothing more."""
+"""The end of an agent: an operator's word that it, and what its sources still hold, will report nothing more."""
 
 from pathlib import Path
 

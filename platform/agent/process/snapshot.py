@@ -101,7 +101,7 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
     elif shipper.intake.progress.scanned_ms is None:
         reason = "it has not looked for sources yet"
     elif shipper.books.enrolment.announced_ids < 0:
-        reason = "the audit has not heard of it yet" + (f": {trouble[0]}" if trouble else "")
+        reason = "the audit has no report of it yet" + (f": {trouble[0]}" if trouble else "")
     return Snapshot(
         name=shipper.settings.name,
         instance=shipper.settings.instance,

@@ -111,7 +111,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(listen, _Handler)
 
     def begin_request(self, connection: socket.socket) -> None:
-        """Give the connection its time anew."""
+        """Give the connection its time again."""
         with self._lock:
             self._deadlines[connection] = time.monotonic() + self.request_s
 
@@ -160,7 +160,7 @@ class _Server(ThreadingHTTPServer):
                 one.shutdown(socket.SHUT_RD)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away is no fault of ours; what is one, is logged by the handler."""
+        """A client that went away is not a fault of ours; what is one, is logged by the handler."""
 
 
 class _Handler(BaseHTTPRequestHandler):

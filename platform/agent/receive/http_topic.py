@@ -82,7 +82,7 @@ class HttpTopic:
         try:
             pieces = list(_lines(body) if kind in NDJSON else _values(body))
         except UnparsableLine as error:
-            return Answer(400, {"error": f"the body is no JSON: {error}", "accepted": 0})
+            return Answer(400, {"error": f"the body is not JSON: {error}", "accepted": 0})
         records, faults = self._events(pieces, parser, inbox.encoder)
         self._counts.add("events_refused", len(faults))
         told = [{"line": one.line, "reason": one.reason} for one in faults[:MOST_FAULTS]]

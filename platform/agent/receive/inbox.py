@@ -1,4 +1,4 @@
-"""The journal that a receiver writes: what stands in it survives a kill of the agent, which ships it like any application's.
+"""The journal that a receiver writes: what is in it survives a kill of the agent, which ships it like any application's.
 
 A run of the agent is a run of its own in the audit. Any thread may write.
 """

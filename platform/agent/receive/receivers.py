@@ -66,7 +66,7 @@ class Receivers:
             raise
 
     def stop(self) -> None:
-        """Listen no more, and end the journals: what stands in them is shipped by the next agent at the latest."""
+        """Listen no more, and end the journals: what is in them is shipped by the next agent at the latest."""
         while self._started:
             one = self._started.pop()
             try:

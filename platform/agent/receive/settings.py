@@ -121,7 +121,7 @@ def https_from(tables: Sequence[Mapping[str, Any]], faults: list[str]) -> list[H
     _twice("[[http]]", [f"{one.listen} {one.topic}" for one in found], faults)
     for one in found:
         if any(other.listen == one.listen and other.access != one.access for other in found):
-            faults.append(f"[[http]] {one.name!r}: sections of one address share token_file and tls_…: give them all the same")
+            faults.append(f"[[http]] {one.name!r}: sections of one address share token_file and tls_…: give each the same ones")
     return found
 
 
@@ -141,7 +141,7 @@ def _syslog(words: Mapping[str, Any], number: int, faults: list[str]) -> SyslogS
             if address is not None and not is_loopback(address.host):
                 reader.fault(
                     name,
-                    f"other machines reach {address.host}, and syslog asks nobody who he is: insecure_allowed = true allows it",
+                    f"other machines reach {address.host}, and syslog has no authentication: insecure_allowed = true allows it",
                 )
     time_format = reader.tried("time_zone", lambda: TimeFormat("iso8601", reader.text("time_zone") or "UTC"))
     values = reader.numbers(_SYSLOG_NUMBERS)
@@ -230,7 +230,7 @@ def _address(reader: SectionReader, name: str, *, needed: bool = False) -> Addre
         return None
     host, colon, port = text.rpartition(":")
     if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        reader.fault(name, f'{text!r} is no address: write "127.0.0.1:5514"')
+        reader.fault(name, f'{text!r} is not an address: write "127.0.0.1:5514"')
         return None
     return Address(host.strip("[]"), int(port))
 

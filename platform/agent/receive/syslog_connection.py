@@ -1,6 +1,6 @@
 """One connection of a syslog section: in the clear (RFC 6587), or over TLS (RFC 5425).
 
-Never waits: a handshake goes on with each piece that the client sends, and has its time in all, so that who does not finish his
+Never waits: a handshake continues with each piece that the client sends, and has its time in all, so that who does not finish his
 holds up nobody else.
 """
 
@@ -39,7 +39,7 @@ class SyslogConnection:
 
     @property
     def is_broken(self) -> bool:
-        """True when nothing that follows can be told apart."""
+        """True when nothing that follows can be distinguished."""
         return self._framing.is_broken
 
     def shake_hands(self, now_ms: int) -> None:

@@ -35,7 +35,7 @@ class SyslogFraming:
         """Octets of a message that is too long, still to come."""
         self._skips_line = False
         self.is_broken = False
-        """Nothing that follows can be told apart: close the connection."""
+        """Nothing that follows can be distinguished: close the connection."""
 
     @property
     def held_bytes(self) -> int:
@@ -67,7 +67,7 @@ class SyslogFraming:
         return found
 
     def end(self) -> list[Framed]:
-        """Return what stands behind the last end when the connection ends: a line without its newline is a message."""
+        """Return what is behind the last end when the connection ends: a line without its newline is a message."""
         rest = bytes(self._rest)
         self._rest.clear()
         if not rest or self._skips_line or self._skip_bytes:

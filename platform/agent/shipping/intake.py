@@ -366,7 +366,7 @@ class Intake:
             return self._books.close_run(run.id) and self._books.is_closed(run.id)
         if not self._books.has_told_all(run.id):
             return False
-        why = "its windows stay unknown until a person retires the run: headrace audit retire-producer"
+        why = "its windows stay UNKNOWN until an operator retires the run: headrace audit retire-producer"
         log.error("journal_lacks_tail", source=one.row.name, run=run.facts.instance, epoch=run.epoch, then=why)
         return True
 

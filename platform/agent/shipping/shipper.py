@@ -1,7 +1,7 @@
 """One agent at work on its state: builds the parts, and takes turns until it is asked to stop.
 
 A turn: settle answers, scan, read and plan, write reports, commit; then what the commit allows: release, report, send. A fault,
-the disk's or our own, ends the turns with nothing committed, and a new `Shipper` goes on from the state as after a crash.
+the disk's or our own, ends the turns with nothing committed, and a new `Shipper` continues from the state as after a crash.
 """
 
 import queue

@@ -41,7 +41,7 @@ class SourceRow:
     settled: Position
     """Every record before it is acknowledged or counted."""
     planned: Position
-    """Every record before it stands in a planned batch, or is settled."""
+    """Every record before it is in a planned batch, or is settled."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -60,10 +60,10 @@ class BatchRow:
     picks: bytes
     """The places of its records in the chunk, packed (`plan.picks`)."""
     search_from: int
-    """The log of its partition ended at or behind this offset when it was planned: it stands at none below."""
+    """The log of its partition ended at or behind this offset when it was planned: it is at none below."""
     planned_ms: int
     earlier: tuple[BatchNumbers, ...] = ()
-    """Numbers under which it may stand in the log besides."""
+    """Numbers under which it may be in the log besides."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -105,7 +105,7 @@ class Verdict(NamedTuple):
     may_be: Collection[TailedFile] = ()
     """While undecided: the files that are not to be forgotten before."""
     why: str = ""
-    """Why it is undecided; empty where nobody waits for it: there is nothing in it, or nothing can be read from it."""
+    """Why it is undecided; empty where nothing waits for it: there is nothing in it, or nothing can be read from it."""
 
 
 NEW = Verdict(is_decided=True)
@@ -121,7 +121,7 @@ class Comparisons:
         self._by_head: dict[Head, list[TailedFile]] = {}
         self._budget_bytes = 0
         self._unfinished: dict[FileKey, CopyCheck] = {}
-        """Those of which a part was compared. One that came to no end is begun anew: the file may be another one by then."""
+        """Those of which a part was compared. One that came to no end is begun again: the file may be another one by then."""
         self._damaged: dict[FileKey, tuple[int, int]] = {}
         """Files that cannot be decompressed → their size and time when that was told."""
 
@@ -205,7 +205,7 @@ class Comparisons:
 
 
 def _may_begin_with(known: TailedFile, first: bytes) -> bool:
-    """Return whether a known file may begin so. Of one that was not read yet the head may be a byte: what stands there counts."""
+    """Return whether a known file may begin so. Of one that was not read yet the head may be a byte: what is there counts."""
     if known.place.offset or known.is_left or known.is_compressed:
         return True
     stands = known.first_bytes() or b""

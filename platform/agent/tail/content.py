@@ -86,7 +86,7 @@ class CompressedContent:
                 if not skipped:
                     return b""
                 self._offset += skipped
-            # In pieces: what stands before the place where the file is cut is not lost.
+            # In pieces: what is before the place where the file is cut is not lost.
             left = most_bytes
             while left and (part := self._stream.read1(min(PIECE_BYTES, left))):
                 parts.append(part)
@@ -94,7 +94,7 @@ class CompressedContent:
             self._offset += most_bytes - left
         except (OSError, EOFError, zlib.error, lzma.LZMAError, ValueError) as error:
             behind = offset + sum(map(len, parts)) if parts else min(offset, self._offset)
-            # Whatever stream is left is of no use: begin anew next time.
+            # Whatever stream is left is of no use: begin again next time.
             self._offset = 1 << 62
             self.failure = SourceUnreadable(
                 f"{self._path} cannot be decompressed behind byte {behind}: {error}: is it still being written, or cut?"
@@ -126,7 +126,7 @@ def open_content(path: str) -> OpenContent:
 
 
 def ends_a_line(path: str, offset: int) -> bool:
-    """Return whether a newline stands before `offset`. Raises OSError and SourceUnreadable."""
+    """Return whether a newline is before `offset`. Raises OSError and SourceUnreadable."""
     content = open_content(path)
     try:
         return content.read(offset - 1, 1) == b"\n"

@@ -46,7 +46,7 @@ class _Listing(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What stands in the folders."""
+    """What is in the folders."""
 
     files: dict[str, FileKey]
     """Path → file, of the names that a pattern matches."""
@@ -77,7 +77,7 @@ class Folders:
         self._found = Found({}, {}, set(), {})
 
     def find(self, also: frozenset[str] = frozenset()) -> tuple[Found, bool]:
-        """Return what stands there, and whether it may differ from the last answer. `also`: further folders whose files may be
+        """Return what is there, and whether it may differ from the last answer. `also`: further folders whose files may be
         known by another name (the targets of symbolic links).
         """
         self._is_changed |= also != self._also
@@ -131,7 +131,7 @@ class Folders:
         return () if listing is None else listing.entries
 
     def forget(self) -> None:
-        """List every folder anew next time: a link's target has changed, say."""
+        """List every folder again next time: a link's target has changed, say."""
         self._listings.clear()
         self._is_changed = True
 

@@ -20,9 +20,9 @@ class Framed:
     consumed: int
     """Bytes of the block that are done with."""
     is_inside_long_line: bool
-    """The last line goes on behind the block; it is too long already, and its rest is to be dropped."""
+    """The last line continues behind the block; it is too long already, and its rest is to be dropped."""
     hole_bytes: int
-    """NUL bytes in front that stand for nothing: what a writer leaves that goes on at its old place after a truncation."""
+    """NUL bytes in front that stand for nothing: what a writer leaves that continues at its old place after a truncation."""
     too_long: frozenset[int] = field(default_factory=frozenset)
     """Indexes of lines that are longer than the limit."""
 
@@ -30,7 +30,7 @@ class Framed:
 def frame(block: bytes, *, limit_bytes: int, is_inside_long_line: bool, takes_rest: bool) -> Framed:
     """Return the lines of a block that begins at a line's start, or `is_inside_long_line`.
 
-    `takes_rest`: what stands behind the last newline is a line too (the file will not grow, or the range is known to end there).
+    `takes_rest`: what is behind the last newline is a line too (the file will not grow, or the range is known to end there).
     Without it, such a rest is 'not yet', unless it is longer than the limit.
     """
     start = hole_bytes = 0

@@ -31,8 +31,8 @@ class Joined(NamedTuple):
 def join(lines: Sequence[bytes], rule: Multiline, *, alone: Container[int], takes_last: bool) -> tuple[list[Joined], int]:
     """Return the records, and how many of the lines they hold.
 
-    Lines in `alone` (those too long) are records of their own. The last record may go on in lines to come: it is left out, unless
-    `takes_last`, or it is as long as it may be.
+    Lines in `alone` (those too long) are records of their own. The last record may continue in lines to come: it is left out,
+    unless `takes_last`, or it is as long as it may be.
     """
     records: list[Joined] = []
     first = size = 0

@@ -27,7 +27,7 @@ class Section:
     multiline: Multiline | None
     line_limit_bytes: int
     rest_wait_ms: int
-    """A file that was rotated away and did not grow for so long is at its end: what stands behind its last newline is a line."""
+    """A file that was rotated away and did not grow for so long is at its end: what is behind its last newline is a line."""
     gone_wait_ms: int
     """A deleted file is forgotten after so long; a compressed copy of it has to be found before."""
     open_files: OpenFiles

@@ -31,7 +31,7 @@ class TailSettings:
     application: str
     """Names the events' producer in the audit."""
     start: str = "beginning"
-    """Or `end`: what stands in the files when the section is read for the first time is left out."""
+    """Or `end`: what is in the files when the section is read for the first time is left out."""
     copytruncate: bool = False
     """Rotation copies a file and truncates it. What was not read yet is looked for in the copy, and a copy is not read twice."""
     multiline: Multiline | None = None
@@ -42,7 +42,7 @@ class TailSettings:
     lateness_ms: int = 60_000
     """Lines are at most so much older than the time they are written at."""
     rest_wait_ms: int = 5_000
-    """What stands behind the last newline of a file that was rotated away is a line when the file did not grow for so long."""
+    """What is behind the last newline of a file that was rotated away is a line when the file did not grow for so long."""
     gone_wait_ms: int = 10_000
     """So long is a deleted file expected to turn up compressed."""
 

@@ -29,7 +29,7 @@ class TailGroup:
     """A `SourceGroup`. Used by one thread."""
 
     def __init__(self, section: Section, folders: Folders, *, begins_at_end: bool, is_copied: bool, most_files: int) -> None:
-        """`begins_at_end`: what stands in the files at the first scan ever is not read. `is_copied`: rotation copies and
+        """`begins_at_end`: what is in the files at the first scan ever is not read. `is_copied`: rotation copies and
         truncates. At most `most_files` are known at once.
         """
         self._section = section
@@ -45,7 +45,7 @@ class TailGroup:
         self._copies: dict[FileKey, TailedFile] = {}
         """Files that hold what a known one holds, and which wait until that one is gone."""
         self._waiting: dict[FileKey, str] = {}
-        """New files that are still to be told apart, by path."""
+        """New files that are still to be distinguished, by path."""
         self._unopened: dict[str, str] = {}
         self._names: Mapping[str, FileKey] = {}
         """The paths that the patterns match."""
@@ -107,7 +107,7 @@ class TailGroup:
         return Scan(changed=named, unopened=dict(self._unopened))
 
     def _announce(self, file: TailedFile, begins_at_end: bool) -> bool:
-        """Return whether the agent is to know a file: not before something stands in it that it can be known again by."""
+        """Return whether the agent is to know a file: not before something is in it that it can be known again by."""
         if not file.is_announced and (file.size or begins_at_end):
             self._refresh_head(file)
             if begins_at_end or file.head != NOTHING:
@@ -166,7 +166,7 @@ class TailGroup:
         self._folders_due_ms = now_ms + max(FOLDER_LOOK_MS, took_ms * FOLDER_SHARE)
 
     def _place(self, found: Found, now_ms: int) -> None:
-        """Bring what stands in the folders together with what is known."""
+        """Bring what is in the folders together with what is known."""
         present = {key: path for path, key in reversed(found.files.items())}
         for key, other in found.others.items():
             if key in self._by_key:
@@ -188,7 +188,7 @@ class TailGroup:
                 file.path, file.gone_since_ms = now_at, None
                 self._looks.set(file, now_ms)
             if has_moved or (not file.is_rotated and (self._is_first_scan or file.is_behind())):
-                # Anew: with a recycled inode it may stand at a name that is written to, and a rest there is not yet a line.
+                # Anew: with a recycled inode it may be at a name that is written to, and a rest there is not yet a line.
                 has_left = now_at not in found.files or not (now_at == file.first_path or self._is_rotated(file.first_path))
                 file.is_rotated = has_left or self._is_rotated(now_at)
         self._waiting = {}

@@ -166,7 +166,7 @@ class TailedFile:
         """Nothing to note."""
 
     def lag(self, position: Position) -> Lag:
-        """Return the bytes behind a position; of a compressed file nobody knows how many: its size until it is read."""
+        """Return the bytes behind a position; of a compressed file it is unknown how many: its size until it is read."""
         place = self._place(position)
         if place.offset >= IGNORED or self.is_cut:
             return Lag(0, None)
@@ -192,7 +192,7 @@ class TailedFile:
         return self.size > self.place.offset or (self.place.device, self.place.inode) != self.key
 
     def announce(self) -> None:
-        """Set where reading begins, with the fingerprint of what stands there."""
+        """Set where reading begins, with the fingerprint of what is there."""
         self.place = self.place._replace(head_bytes=self.head.length, head_crc=self.head.crc)
         self.start = self.place.to_position()
         self._last = (self.start, self.place)
@@ -202,7 +202,7 @@ class TailedFile:
         """Go on with a copy of the content: compressed, or made before the original was truncated."""
         self.close()
         self.path, self.key = path, key
-        self.head = NOTHING  # taken anew; where nothing was read it may be that of another file with our old inode
+        self.head = NOTHING  # taken again; where nothing was read it may be that of another file with our old inode
         self.gone_since_ms = None
         self.is_cut = self.is_drained = False
         self.unread_since_ms = self._section.clock.now_ms()
@@ -256,7 +256,7 @@ class TailedFile:
             return not self.is_compressed and not self.mtime_ns and self.place.offset > MOST_BYTES
         if path == self.path or (is_asked_for and not self.is_compressed):
             return True
-        # A closed one without content has nothing to be told by: its inode may be another file's by now.
+        # A closed one without content has nothing to be reported by: its inode may be another file's by now.
         return self.head != NOTHING or bool(self.place.offset) or self._section.open_files.of(self) is not None
 
     def _begins_as_known(self, content: OpenContent) -> bool:

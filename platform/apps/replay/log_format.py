@@ -70,10 +70,10 @@ def check_format(path: Path) -> None:
         "its only line is none" if found.line_count == 1 else f"{found.good_count} of its first {found.line_count} lines are"
     )
     raise OtherFormat(
-        f"{path} is no access log: {looked_at}. Nothing was sent.\n"
+        f"{path} is not an access log: {looked_at}. Nothing was sent.\n"
         f"  the first other line: {found.first_bad}\n"
         f"  what is wrong with it: {found.why}\n"
-        f"expected is {EXPECTED}"
+        f"expected: {EXPECTED}"
     )
 
 

@@ -11,7 +11,7 @@ from .log_lines import LogFile, LogUnreadable
 TOLD_EVERY_LINES = 4_096
 """The callbacks run once in this many lines."""
 HEAD_LINES = 1_000
-"""By so many lines, times included, two logs are told apart."""
+"""By so many lines, times included, two logs are distinguished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

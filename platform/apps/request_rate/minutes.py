@@ -1,7 +1,7 @@
 """Counts records per minute, as a `Processor` of the reader: minutes and offset are in one file of each partition (`state`).
 
 The file says which records are in the minutes already, whatever the group committed: no kill between its rename and the group's
-commit loses a record or counts it twice. A partition without a usable file is counted anew, from where its log begins.
+commit loses a record or counts it twice. A partition without a usable file is counted again, from where its log begins.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -44,7 +44,7 @@ class Minutes:
         for name, start in starts.items():
             log_start, log_end = patiently(lambda name=name: self._log_range(name))  # type: ignore[misc]
             state = self._state_of(name, log_end)
-            # Without a file the minutes of records before the group's offset would be missing for good.
+            # Without a file the minutes of records before the group's offset would be missing permanently.
             begin = min(start, log_start) if state is None else state.offset
             if begin < start:
                 log.warning("counted_again", topic=name.topic, partition=name.partition, from_offset=begin, committed=start)
@@ -97,7 +97,7 @@ class Minutes:
             if state is None or state.offset <= log_end:
                 return state
             reason = (
-                f"the state stands at {state.offset}, the log ends at {log_end}: another log's state, or the log lost its end"
+                f"the state is at {state.offset}, the log ends at {log_end}: another log's state, or the log lost its end"
             )
         except StateError as error:
             reason = str(error)

@@ -31,8 +31,8 @@ class Overtaken(StateError):
     def __init__(self, path: Path, held: int, written: int) -> None:
         self.path, self.held, self.written = path, held, written
         super().__init__(
-            f"{path} stands at offset {held}, not written with {written}: another process has taken the partition over; "
-            "what this one counted since is counted there"
+            f"{path} is at offset {held}, not written with {written}: another process has taken over the partition, "
+            "and counts the later records"
         )
 
 
@@ -157,5 +157,5 @@ def _parse(path: Path, data: bytes) -> PartitionState:
             raise ValueError("a number is negative or no number")
         return PartitionState(topic=words["topic"], partition=words["partition"], offset=words["offset"], minutes=minutes)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = f"{path} is no state of the request rates ({error!r}): delete it to have its partition counted anew"
+        reason = f"{path} is not a state of the request rates ({error!r}): delete it, and its partition is counted again"
         raise StateError(reason) from None

@@ -29,7 +29,7 @@ class FileLedger:
             raise SinkRefused(f"{self.scratch} cannot be made: {error.strerror or error}") from error
 
     def recover(self, name: TopicPartition) -> int | None:
-        """Finish what was begun, and remove what was not; return where to go on, None if nothing was ever finished."""
+        """Finish what was begun, and remove what was not; return where to continue, None if nothing was ever finished."""
         ledger = self._path(name)
         found = None
         try:
@@ -39,7 +39,7 @@ class FileLedger:
         except FileNotFoundError:
             pass
         except (ValueError, KeyError, TypeError) as error:
-            raise SinkRefused(f"{ledger} is no ledger of a sink ({error!r}): without it, some is written again") from error
+            raise SinkRefused(f"{ledger} is not a ledger of a sink ({error!r}): without it, some is written again") from error
         for left in self.scratch.glob(f"{_stem(name)}@*.tmp"):
             left.unlink(missing_ok=True)
         return found
@@ -49,7 +49,7 @@ class FileLedger:
         return self.scratch / f"{_stem(name)}@{words}.tmp"
 
     def finish(self, name: TopicPartition, next_offset: int, renames: Sequence[tuple[Path, Path]]) -> None:
-        """Give files, which are on the disk, their names. Raises OSError: called again, it goes on."""
+        """Give files, which are on the disk, their names. Raises OSError: called again, it continues."""
         words = {"next_offset": next_offset, "renames": [[str(one), str(other)] for one, other in renames]}
         replace_file(self._path(name), json.dumps(words).encode(), is_durable=True)
         _sync_folder(self.scratch)

@@ -118,7 +118,7 @@ class HttpPosts:
             return len(records)
         if status not in THEIR_FAULT:
             raise ProcessorAway(f"{self._url} answered {status}: {words}")
-        # Kept over failures: a server that fails now and then must not make the search for the one begin anew.
+        # Kept over failures: a server that fails now and then must not make the search for the one begin again.
         self._limits[name] = len(records) // 2
         return 0
 

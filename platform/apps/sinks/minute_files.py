@@ -123,8 +123,8 @@ class MinuteFiles:
         self.end(list(self._partitions))
 
     def _unwritten(self, error: OSError) -> SinkRefused:
-        """Nobody knows how much of the file is written: the next process begins it anew."""
-        return SinkRefused(f"{self._folder} cannot be written ({error}): started again, the sink goes on behind what is finished")
+        """Nobody knows how much of the file is written: the next process begins it again."""
+        return SinkRefused(f"{self._folder} cannot be written ({error}): restart the sink: it continues after what is finished")
 
     def _opened(self, record: EventRecord, minute: int) -> _Open:
         one = record.message

@@ -64,7 +64,7 @@ class PostgresqlTable:
             connection = self._connected()
             refused = self._write(connection, due)
         except (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError, psycopg.ProgrammingError) as error:
-            # A table that somebody drops or locks away is made anew, or waited for.
+            # A table that somebody drops or locks away is created again, or waited for.
             self.close()
             raise ProcessorAway(f"PostgreSQL, table {'.'.join(self._names)}: {str(error).strip()}") from error
         self._held = [record for record in self._held if record.of not in positions]

@@ -2,7 +2,7 @@
 
     status >= 500 and not (path startswith "/health" or user.name in ("a", "b")) and _partition = 3
 
-A path is names with dots and `[n]`: `a.b[0].c`; a name with other letters stands in backticks. `_key`, `_partition`, `_offset`,
+A path is names with dots and `[n]`: `a.b[0].c`; a name with other letters is in backticks. `_key`, `_partition`, `_offset`,
 `_timestamp` (ms) and `_topic` are the record's own. Literals: numbers, texts in quotes, true, false, null. `=` and `!=` compare
 anything; `<`, `<=`, `>`, `>=` numbers or texts; `contains` texts, lists and maps; `startswith`, `endswith` texts; `in` a list of
 literals. What is missing is null. A comparison of unlike kinds is false (but `!=`, which is true).
@@ -33,7 +33,7 @@ _COMPARISONS = ("=", "==", "!=", "<", "<=", ">", ">=", "contains", "startswith",
 
 
 class ExpressionRefused(HeadraceError):
-    """The text is no expression."""
+    """The text is not an expression."""
 
     def __init__(self, text: str, at: int, why: str) -> None:
         self.at = at
@@ -95,7 +95,7 @@ class _Parser:
             match = _TOKEN.match(self._text, at)
             if match is None:
                 at += len(self._text[at:]) - len(self._text[at:].lstrip())
-                raise ExpressionRefused(self._text, at, "this is no word of the language")
+                raise ExpressionRefused(self._text, at, "unknown word")
             kind = match.lastgroup or ""
             found.append(_Token(kind, match[kind], match.start(kind)))
             at = match.end()

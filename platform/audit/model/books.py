@@ -82,7 +82,7 @@ class Sent:
         """Add what is not known yet; return whether anything was new. A batch that was said twice stands here once."""
         is_new = False
         for mine, theirs in zip(self.parts, told.parts, strict=True):
-            # Nearly always what is told lies behind what is known.
+            # Nearly always what is reported lies behind what is known.
             known = set(mine) if theirs and theirs.first < mine.end else set()
             fresh = [row for row in dict.fromkeys(theirs) if row not in known]
             mine.add(fresh)
@@ -108,9 +108,9 @@ class WindowBook:
     producers: dict[RunKey, ProducerBook] = field(default_factory=dict)
     redelivered: int = 0
     known: dict[str, KnownDifference] = field(default_factory=dict)
-    """Tier → a person's word."""
+    """Tier → an operator's word."""
     published: PublishedHour | None = None
-    """The last word on its hour on the branch `main`."""
+    """The last report on its hour on the branch `main`."""
 
     @property
     def is_mentioned(self) -> bool:

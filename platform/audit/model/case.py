@@ -63,7 +63,7 @@ class HopFinding:
 
 def held_up(case: Case, tier: str, who: str, since_ms: int, deadline_ms: int, waiting_for: str, note: str = "") -> HopFinding:
     """Return that the tier waits for `who`, or that `who` is silent: it has stood still since `since_ms` for longer than its
-    deadline. `note`: why it stands still, in its own words.
+    deadline. `note`: why it makes no progress, in its own words.
     """
     still_ms = case.still_ms(since_ms)
     if still_ms > deadline_ms:
@@ -73,8 +73,8 @@ def held_up(case: Case, tier: str, who: str, since_ms: int, deadline_ms: int, wa
 
 
 def not_known(case: Case, who: str, count: int, words: str, *, of: int | None = None) -> HopFinding:
-    """Return that nobody knows what became of `count` records; accepted, where an operator has said so of just as many, or of the
-    `of` that may be among them.
+    """Return that it is unknown what became of `count` records; accepted, where an operator has said so of just as many, or of
+    the `of` that may be among them.
     """
     known = case.window.known.get(who)
     if count and known is not None and known.missing == (count if of is None else of):

@@ -27,7 +27,7 @@ class Finding(StrEnum):
     EXPIRED = EXPIRED
     """Gone from the log before the tier could read it."""
     PASSED_OVER = PASSED_OVER
-    """The tier's reader was told to go on behind it."""
+    """The tier's reader was told to continue behind it."""
     UNREAD = "unread"
     """In the tier before, and where nobody could read this tier: nothing is proven."""
     SEND_FAILED = SEND_FAILED
@@ -92,7 +92,7 @@ def compare_offsets(
     """Return where `mine` differs from the tier before it, offset by offset.
 
     `mine` is what the tier holds or has put in quarantine, `altered` what it says itself that it changed. In `unread_before`
-    nobody knows what the tier before held: what the tier has there came from somewhere. `once` is what the tier before held and
+    it is unknown what the tier before held: what the tier has there came from somewhere. `once` is what the tier before held and
     does not any more: the tier may have it from then. What is missing in `gone` is said to be `gone_is`. A record that the tier
     before holds n times may stand here once to n times.
     """
@@ -223,7 +223,7 @@ def _pair(
 ) -> tuple[list[tuple[Finding, Row]], list[Row]]:
     """Return the batches that were told and are not there, and those that are there once too often, for one sequence number.
 
-    Two batches under one number (two processes of one producer id) are told apart by their CRC; one that stands under earlier
+    Two batches under one number (two processes of one producer id) are distinguished by their CRC; one that stands under earlier
     numbers, of which the CRC is another, by the run that spoke of it.
     """
     absent = list(claims)

@@ -106,7 +106,7 @@ def copied(window: WindowFacts) -> set[int]:
 
 
 def _is_forgiven(run: Run) -> bool:
-    """Return whether records that no report speaks of may stand in the log: of a run that will say no more."""
+    """Return whether records that no report speaks of may be in the log: of a run that will say no more."""
     return run.retired is not None
 
 
@@ -135,7 +135,7 @@ def _read_in_a_copy(
     """Return the batches that stood where nobody could read the live log, as its rows; of how many records that is not proven.
 
     A later tier has copied them, and their CRC is that of a batch of which a producer speaks. A log holds a batch whole or not at
-    all: where a copy has three records of a batch of two, the batch stood there twice, and of one record nobody knows. Nor does
+    all: where a copy has three records of a batch of two, the batch stood there twice, and of one record it is unknown. Nor does
     anybody of copied records with the CRC of no such batch: a program's that reports nothing, or changed ones of a producer's.
     """
     stood: list[Row] = []
@@ -256,7 +256,7 @@ def compare_tiers(topic: TopicFacts, window: WindowFacts, rule: TierRule, partit
 
 
 def _copies(topic: TopicFacts, window: WindowFacts, rule: TierRule, partition: int, findings: Findings) -> list[Row]:
-    """Return what nobody could read on live any more, and another tier has copied: a group answers for it all the same.
+    """Return what nobody could read on live any more, and another tier has copied: a group answers for it anyway.
 
     It answers, too, for what was damaged there; that it need not have. What it did not tell of either is unread.
     """

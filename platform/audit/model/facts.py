@@ -20,7 +20,7 @@ class Kind(StrEnum):
     ACCOUNTED = "ACCOUNTED"
     """Balances, but for records that were lost under a name and have no address."""
     ACCEPTED = "ACCEPTED"
-    """Balances, but for what a person has taken upon himself: a run that never said all, a difference that is known."""
+    """Balances, but for what an operator has taken upon himself: a run that never said all, a difference that is known."""
     INCOMPLETE = "INCOMPLETE"
     ALTERED = "ALTERED"
     DOUBLED = "DOUBLED"
@@ -84,7 +84,7 @@ class WindowFacts:
     owners: Mapping[int, Run]
     """Producer id → the run that announced it, be it for other topics; ids in the live log that nobody announced are not here."""
     known: Mapping[str, KnownDifference]
-    """Tier → a person's word on a difference there."""
+    """Tier → an operator's word on a difference there."""
     redelivered: int = 0
     published: PublishedHour | None = None
     """What was read back of its hour on the branch `main`."""
@@ -171,7 +171,7 @@ class Verdict:
     unaudited: int
     redelivered: int
     erased: int
-    """Of the missing ones, those that a person has had deleted."""
+    """Of the missing ones, those that an operator has had deleted."""
     losses: Mapping[str, int]
     """Name → records, `quarantined` ones among them."""
     silent: Sequence[str]

@@ -15,7 +15,7 @@ SAMPLED = "sampled"
 """The application chose not to log them, and said so."""
 EXPIRED = "expired"
 PASSED_OVER = "passed_over"
-"""A reader was told to go on behind them (a forward seek)."""
+"""A reader was told to continue behind them (a forward seek)."""
 DROPPED_JOURNAL_FULL = "dropped_journal_full"
 DAMAGED_IN_JOURNAL = "damaged_in_journal"
 GONE_FROM_SOURCE = "gone_from_source"
@@ -71,7 +71,7 @@ class Stretch(NamedTuple):
 
 
 class Renumbered(NamedTuple):
-    """A batch that was sent again under other numbers: it may stand in the log once under either."""
+    """A batch that was sent again under other numbers: it may be in the log once under either."""
 
     sent: Stretch
     producer_id: int
@@ -177,7 +177,9 @@ class RangeReport:
     """Window start in milliseconds → what was found."""
     skipped: tuple[Skipped, ...] = ()
     note: str = ""
-    """Why the tier stands still at `to_offset` though it could go on: a person has paused it. The next report takes it back."""
+    """Why the tier makes no progress at `to_offset` though it could continue: an operator has paused it. The next report takes
+    it back.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +220,7 @@ class KnownDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedHour:
-    """What a publish has read back of one hour of the branch `main`; it replaces what was told of the hour before."""
+    """What a publish has read back of one hour of the branch `main`; it replaces what was reported for the hour before."""
 
     topic: str
     instance: str

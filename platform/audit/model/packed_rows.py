@@ -20,7 +20,7 @@ SEQUENCES = 1 << 31
 
 
 class Rows:
-    """Rows of one width, sorted. A record that is named twice stands in two rows."""
+    """Rows of one width, sorted. A record that is named twice is in two rows."""
 
     __slots__ = ("_words", "end", "width")
 

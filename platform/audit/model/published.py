@@ -11,7 +11,7 @@ from .tiers import MAIN, WAREHOUSE
 
 
 def with_main(verdict: Verdict, window: WindowFacts) -> Verdict:
-    """Return the verdict with the row of `main`, where a publish has told of the window's hour."""
+    """Return the verdict with the row of `main`, where a publish has reported of the window's hour."""
     if window.published is None:
         return verdict
     row = _row(window.published, window.window_start_ms, verdict.tiers.get(WAREHOUSE))

@@ -36,7 +36,8 @@ def never_reported(topic: TopicFacts, rule: TierRule) -> str:
     words = f"{rule.name} has never reported for this topic"
     if rule.name == MIRROR and topic.is_made_anew:
         words += (
-            " since it was made anew under its name: a mirror never mixes two logs. Once you need nothing of the earlier topic's "
+            " since it was created again under its name: a mirror never mixes two logs. Once you need nothing of the "
+            "earlier topic's "
             f"copy, delete it (`headrace topic delete {topic.topic} --cluster offline`): the new one is copied then"
         )
     return words
@@ -65,14 +66,14 @@ def reason_of(
             words = "every tier accounts for what the one before it holds"
         case Kind.ACCOUNTED:
             lost = ", ".join(f"{count} {name}" for name, count in sorted(accounted.items()))
-            words = f"every tier accounts for what the one before it holds; lost by name: {lost}"
+            words = f"every tier accounts for what the one before it holds; named losses: {lost}"
         case Kind.ACCEPTED:
-            words = "every tier accounts for what the one before it holds, but for what a person has accepted: "
+            words = "every tier accounts for what the one before it holds, except what an operator accepted: "
             words += some([*retired, *known])
     if not kind.is_final and differences:
         found = [f"{sum(getattr(one, name) for one in differences)} {name}" for name in ("missing", "doubled", "altered")]
         words += f"; so far proven: {', '.join(found)}, first at {first_bad}"
     if kind is not Kind.ACCEPTED:
-        words += f"; without the last word of {some(retired)}" if retired else ""
+        words += f"; without the final report of {some(retired)}" if retired else ""
         words += f"; accepted: {some(known)}" if known else ""
     return words

@@ -37,7 +37,7 @@ class RunKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Retired:
-    """That a person has said, and the audit heard, that nothing more will come of a run."""
+    """That an operator has said, and the audit heard, that nothing more will come of a run."""
 
     heard_ms: int
     by: str
@@ -66,7 +66,7 @@ class Run:
     holds: tuple[Hold, ...] | None = None
     """Event times of which it may have records that none of its reports tells of; None: it does not say."""
     unsettled: tuple[Hold, ...] = ()
-    """What it held before a report that never arrived: whether it let go of that, nobody knows."""
+    """What it held before a report that never arrived: whether it let go of that, it is unknown."""
     cut_off_ms: int | None = None
     """It was heard until the audit topic was away, and not since: it may have taken events, without a promise, until then."""
 

@@ -1,7 +1,7 @@
 """What one tier has accounted for in one partition: the offsets, those it could not read, and since when. Pure.
 
 Which records it found there is in the windows' books. Offsets below `begins_at` were gone before the tier could count them:
-nobody knows what it held there.
+it is unknown what it held there.
 """
 
 from bisect import bisect_right
@@ -45,11 +45,13 @@ class TierLog:
     read. See `checks.unheard`.
     """
     former_below: int = 0
-    """The live log: below this, offsets that were to be read anew may hold something else than they did. See `checks.former`."""
+    """The live log: below this, offsets that were to be read again may hold something else than they did. See `checks.former`."""
     expired_below: int = 0
     """The quarantine's log: what was counted below this has been deleted since. See `checks.quarantine`."""
     note: str = ""
-    """Why the tier stands still, in its own words, if a person has paused it. It says so at intervals: kept in memory alone."""
+    """Why the tier makes no progress, in its own words, if an operator has paused it. It says so at intervals: kept in memory
+    alone.
+    """
 
     @property
     def position(self) -> int:
@@ -89,7 +91,7 @@ class TierLog:
         self.strangers = {name: first for name, first in self.strangers.items() if first < offset}
 
     def unread(self, reasons: Iterable[str] = ("expired", "deleted")) -> list[tuple[int, int]]:
-        """Return the offsets of which nobody knows what the tier held: skipped for one of the reasons, or before it began."""
+        """Return the offsets of which it is unknown what the tier held: skipped for one of the reasons, or before it began."""
         ranges = [(0, self.begins_at)] if self.begins_at else []
         return ranges + [(one.from_offset, one.to_offset) for one in self.skipped if one.reason in reasons]
 

@@ -45,7 +45,7 @@ class LiveBatch(NamedTuple):
 class PartitionRead:
     """What a reader found in [from_offset, to_offset) of one partition; all of it, replacing what was found there before.
 
-    The first read of a partition begins where its log begins: below that nobody knows what was there.
+    The first read of a partition begins where its log begins: below that it is unknown what was there.
     """
 
     topic: str
@@ -198,7 +198,7 @@ class TierReports:
             self._news(topic).add_span(run.only_between_ms)
 
     def take_known_difference(self, known: KnownDifference, journal: Journal) -> None:
-        """Take in a person's word on a difference; a later one on the same window and tier replaces it."""
+        """Take in an operator's word on a difference; a later one on the same window and tier replaces it."""
         self.book(known.topic).window(known.window_start_ms).known[known.tier] = known
         journal.put_known(known)
         self._news(known.topic).windows.add(known.window_start_ms)
@@ -246,7 +246,7 @@ class TierReports:
             log.expired_below = log_start
             journal.put_log(key, log)
 
-    # -- what must be said anew ------------------------------------------------------------------------------------------
+    # -- what must be said again ------------------------------------------------------------------------------------------
 
     def forget(self, tier: str, topic: str, log_starts: Mapping[int, int], now_ms: int, journal: Journal) -> None:
         """Forget what `tier` said of the offsets at and above each partition's log start, to be counted again.
@@ -311,7 +311,7 @@ class TierReports:
         now_ms: int,
         journal: Journal,
     ) -> Outcome:
-        """Put what was told of [from_offset, to_offset) in the place of what was known of it."""
+        """Put what was reported for [from_offset, to_offset) in the place of what was known of it."""
         book = self.book(key.topic)
         log = self._log(key, from_offset, now_ms)
         if not log.has_room(from_offset, to_offset, skipped):

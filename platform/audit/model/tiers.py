@@ -43,7 +43,7 @@ class TierRule:
     deadline_ms: int
     """How long it may stand still, with something to do, before it counts as silent."""
     is_required: bool = True
-    """False for a reader that nobody named and that is expected only since it reports: it answers for what lies after the offset
+    """False for a reader that was not named and that is expected only since it reports: it answers for what lies after the offset
     where it began."""
     in_verdict_of: Spans = EVERY_WINDOW
     """The windows in whose verdict it takes part. In all others it has a row beside the verdict."""

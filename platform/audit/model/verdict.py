@@ -10,7 +10,7 @@ A table of contents: each hop has a check of its own, which returns one frozen f
 
 Where that does not hold yet, the window is OPEN. Where the one who is missing has stood still past its deadline, it is UNKNOWN,
 and names who that is. Nothing else makes COMPLETE. A producer that died may be retired by an operator: a window that balances so
-is ACCEPTED, never COMPLETE. The safeguards are listed in docs/AUDIT.md.
+is ACCEPTED, never COMPLETE. The safeguards are listed in docs/AUDIT_RULES.md.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

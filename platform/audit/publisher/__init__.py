@@ -1,4 +1,6 @@
-"""How a tier tells the audit what it counted: `ProducerReporter` for producers, `RangeReporter` for tiers that read a log."""
+"""How a tier reports to the audit what it counted: `ProducerReporter` for producers, `RangeReporter` for tiers that read a
+log.
+"""
 
 from .audit_topic import see_to_audit_topic
 from .producer_reporter import ProducerReporter

@@ -1,4 +1,5 @@
-"""What one run of a producer tells the audit: announced before its first event, every batch with its end, a seal at a clean end.
+"""What one run of a producer reports to the audit: announced before its first event, every batch with its end, a seal at a clean
+end.
 
 A report holds the batches that no report before it held, and the totals of the losses that have changed. One report is under way
 at a time. If it fails, it is said again word for word, with its sequence numbers, until the audit topic has acknowledged it; what
@@ -43,8 +44,9 @@ class ProducerReporter:
         the second instant.
 
         Two bounds of memory, for an audit topic that is away for long and for events of very many windows. With more than
-        `most_stretches` batches to be reported, neighbours are told as one without their CRC: a batch altered on the live cluster
-        can then not be told from one that was not. With losses in more than `most_loss_windows` windows, a new epoch begins.
+        `most_stretches` batches to be reported, neighbours are reported as one without their CRC: a batch altered on the live
+        cluster can then not be told from one that was not. With losses in more than `most_loss_windows` windows, a new epoch
+        begins.
         """
         self.instance = instance
         self._sender = sender

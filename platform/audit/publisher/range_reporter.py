@@ -1,4 +1,4 @@
-"""What a tier that reads a log tells the audit: per partition, ranges of offsets and which records of each window lie there.
+"""What a tier that reads a log reports to the audit: per partition, ranges of offsets and which records of each window lie there.
 
 Each range begins where the tier's last reported one ended; `PositionBook` remembers that across restarts. A report is on the
 audit topic before its end is written as reported, so a crash between the two repeats a range and never leaves one out.
@@ -258,8 +258,8 @@ class RangeReporter:
             self._send({(topic, partition): reports}, timeout_ms)
 
     def note(self, topic: str, partition: int, words: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
-        """Say why nothing more comes of a partition for now (a person has paused it); empty words take it back. The partition's
-        next report does, too. Raises ReportNotSent. Says nothing of a partition that was never reported.
+        """Say why nothing more comes of a partition for now (an operator has paused it); empty words take it back. The
+        partition's next report does, too. Raises ReportNotSent. Says nothing of a partition that was never reported.
         """
         with self._publishing:
             with self._noting:

@@ -1,4 +1,4 @@
-"""Telling the audit that a producer is gone for good: a person's word, on the audit topic with all other words."""
+"""Telling the audit that a producer is gone permanently: an operator's word, on the audit topic with all other words."""
 
 from collections.abc import Iterable
 

@@ -70,7 +70,7 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
     process.access.check(process.host, how=HOW_TO_PROTECT)
     clock = SteadyClock(SystemClock())
     status = StatusFile(process.status_file, clock)
-    status.write("starting", reason="opening the books")
+    status.write("starting", reason="opening the store")
     lifecycle = Lifecycle()
     listener = bound(process.host, process.port)
     lifecycle.started("listener", listener.close)
@@ -113,7 +113,7 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
             state, why = ("stalled", {"reason": "; ".join(reasons)}) if reasons else ("ready", {})
             status.write(state, port=process.port, faults=site.faults(), **why, **hearing)
             if not web.is_serving:
-                raise AuditError(f"the HTTP server on {process.host}:{process.port} ended by itself: see the log above")
+                raise AuditError(f"the HTTP server on {process.host}:{process.port} ended unexpectedly: see the log above")
             stop.wait(STATUS_EVERY_MS)
     finally:
         status.write("stopping")
@@ -124,7 +124,7 @@ def _hearing(ledger: Ledger) -> Mapping[str, object]:
     try:
         return ledger.hearing()
     except StoreError:
-        return {}  # `ledger.books.failure` says so, and the service goes on when the store is back
+        return {}  # `ledger.books.failure` says so, and the service continues when the store is back
 
 
 def _site(

@@ -8,7 +8,7 @@ class SettingsError(AuditError):
 
 
 class LedgerUnreadable(AuditError):
-    """The mirror's ledger holds what this program does not read: what stands behind the mirror cannot be compared."""
+    """The mirror's ledger holds what this program does not read: what is behind the mirror cannot be compared."""
 
     def __init__(self, mirror: str, where: str, reason: str) -> None:
         self.mirror = mirror

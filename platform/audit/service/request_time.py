@@ -46,7 +46,7 @@ class RequestTime:
         if self._is_abandoned.is_set():
             raise TooLate("the client went away")
         if left <= 0:
-            raise TooLate(f"the audit is busy: the books were not free within {self._within_s:g} s: ask again")
+            raise TooLate(f"the audit is busy: its data were not available within {self._within_s:g} s: ask again")
         return left
 
 

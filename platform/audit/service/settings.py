@@ -88,7 +88,7 @@ class AuditSettings:
     webhook_url: str | None = None
     """Where each change of a verdict is posted as JSON; None: nowhere."""
     retire: tuple[RetireRule, ...] = ()
-    """Which producers that died unsealed are retired without a person's asking."""
+    """Which producers that died unsealed are retired without an operator's asking."""
     topics: Mapping[str, TopicTiers] = field(default_factory=dict)
     default_topic: TopicTiers = TopicTiers()
 
@@ -161,7 +161,7 @@ def parse(words: Mapping[str, Any], where: str) -> AuditSettings:
     for name in deadlines:
         if name not in ("default", "consumer", "sink") and not is_tier(name):
             faults.append(
-                f"[deadlines_ms] {name!r} is no tier: {', '.join(CHAIN)}, consumer, consumer:<group>, sink or sink:<group>"
+                f"[deadlines_ms] {name!r} is not a tier: {', '.join(CHAIN)}, consumer, consumer:<group>, sink or sink:<group>"
             )
     default_deadline_ms = deadlines.pop("default", AuditSettings().default_deadline_ms)
     topics = words.get("topics", {})
@@ -258,7 +258,7 @@ def _tiers(where: str, key: str, value: Any, faults: list[str]) -> list[str]:
         faults.append(f"{where} {key} is not a list of tiers")
         return []
     faults += [
-        f"{where} {key}: {tier!r} is no tier ({', '.join(CHAIN)}, consumer:<group>, sink:<group>)"
+        f"{where} {key}: {tier!r} is not a tier ({', '.join(CHAIN)}, consumer:<group>, sink:<group>)"
         for tier in value
         if not is_tier(tier)
     ]

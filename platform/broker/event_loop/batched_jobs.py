@@ -46,7 +46,7 @@ class BatchedJobs:
 
     def put(self, kind: Kind[Item, Any], item: Item, *, cost: int = 1, is_required: bool = False) -> None:
         """Queue one task. When too many wait, `failed` is called with `Overloaded` before this returns. A required task, which no
-        client asked for and which must run all the same, is always queued.
+        client asked for and which must run anyway, is always queued.
         """
         if not is_required and len(self._queue) >= MOST_WAITING:
             kind.failed((item,), Overloaded())

@@ -1,6 +1,6 @@
 """The broker's one loop: epoll, timers, calls from other threads, and calls at the end of a turn.
 
-Everything that it calls runs on its thread and must not block. A call that fails is logged (once a second); the loop goes on.
+Everything that it calls runs on its thread and must not block. A call that fails is logged (once a second); the loop continues.
 Knows nothing of sockets or requests."""
 
 import os

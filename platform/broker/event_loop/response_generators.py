@@ -1,6 +1,6 @@
 """Runs handlers that are generators, a slice of time each turn, so that a long response does not keep the loop.
 
-A generator pauses at every `yield`. When its slice is over it goes on in the next turn. Generators run one after the other, in
+A generator pauses at every `yield`. When its slice is over it continues in the next turn. Generators run one after the other, in
 the order in which they came, so that only one response is large in memory. Requests that wait are bounded by their bytes.
 Lives on the loop thread. Knows no API.
 

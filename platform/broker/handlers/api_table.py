@@ -11,7 +11,9 @@ from ..event_loop.response_generators import ResponseGenerator
 from . import (
     acls,
     alter_configs,
+    alter_replica_log_dirs,
     api_versions,
+    client_quotas,
     create_partitions,
     create_topics,
     delete_groups,
@@ -21,6 +23,8 @@ from . import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_producers,
+    elect_leaders,
     fetch,
     find_coordinator,
     heartbeat,
@@ -36,7 +40,9 @@ from . import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    reassignments,
     sasl,
+    scram_credentials,
     sync_group,
 )
 from .broker import Answer, Broker
@@ -82,14 +88,23 @@ TABLE: Mapping[int, Api] = {
     acls.DELETE_KEY: Api("DeleteAcls", 1, 3, 1, acls.delete),
     describe_configs.KEY: Api("DescribeConfigs", 0, 4, 0, describe_configs.handle),
     alter_configs.KEY: Api("AlterConfigs", 0, 2, 0, alter_configs.handle),
+    alter_replica_log_dirs.KEY: Api("AlterReplicaLogDirs", 1, 2, 1, alter_replica_log_dirs.handle),
     describe_log_dirs.KEY: Api("DescribeLogDirs", 0, 4, 0, describe_log_dirs.handle),
     sasl.HANDSHAKE_KEY: Api("SaslHandshake", 0, 1, 0, sasl.handshake),
     sasl.AUTHENTICATE_KEY: Api("SaslAuthenticate", 0, 2, 0, sasl.authenticate),
     create_partitions.KEY: Api("CreatePartitions", 0, 3, 0, create_partitions.handle),
     delete_groups.KEY: Api("DeleteGroups", 0, 2, 0, delete_groups.handle),
+    elect_leaders.KEY: Api("ElectLeaders", 0, 2, 0, elect_leaders.handle),
     incremental_alter_configs.KEY: Api("IncrementalAlterConfigs", 0, 1, 0, incremental_alter_configs.handle),
+    reassignments.ALTER_KEY: Api("AlterPartitionReassignments", 0, 1, 0, reassignments.alter),
+    reassignments.LIST_KEY: Api("ListPartitionReassignments", 0, 0, 0, reassignments.list_),
     offset_delete.KEY: Api("OffsetDelete", 0, 0, 0, offset_delete.handle),
+    client_quotas.DESCRIBE_KEY: Api("DescribeClientQuotas", 0, 1, 0, client_quotas.describe),
+    client_quotas.ALTER_KEY: Api("AlterClientQuotas", 0, 1, 0, client_quotas.alter),
+    scram_credentials.DESCRIBE_KEY: Api("DescribeUserScramCredentials", 0, 0, 0, scram_credentials.describe),
+    scram_credentials.ALTER_KEY: Api("AlterUserScramCredentials", 0, 0, 0, scram_credentials.alter),
     describe_cluster.KEY: Api("DescribeCluster", 0, 1, 0, describe_cluster.handle),
+    describe_producers.KEY: Api("DescribeProducers", 0, 0, 0, describe_producers.handle),
 }
 """By API key. Transactions and newer group protocols are absent, so no client tries them."""
 

@@ -7,7 +7,7 @@ from ...wire.batch.append_time import LOG_APPEND_TIME
 from ...wire.batch.record_batch import HEADER_SIZE
 from ...wire.errors import ErrorCode
 
-NO_TRANSACTIONS = "transactions are not served by this broker: produce without a transactional id"
+NO_TRANSACTIONS = "this broker does not support transactions: produce without transactional.id"
 SMALLEST_RECORD_BYTES = 7
 MOST_RECORDS = 1 << 24
 """In a compressed batch. Its records cannot be counted without opening it, and offsets advance by the count that it claims."""

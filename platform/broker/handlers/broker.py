@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
+from ...runtime.logs import get_logger
+from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode, MalformedFrame
 from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..event_loop.loop import Loop
@@ -28,6 +30,8 @@ from .fetch_request_cache import FetchRequestCache
 from .fetch_sessions import FetchSessions
 from .metadata_answers import MetadataAnswers
 from .topics_by_id import TopicsById
+
+log = get_logger(__name__)
 
 Answer = bytes | Chunks | DeferredResponse | None
 Done = Callable[[bool | Exception], None]
@@ -99,8 +103,11 @@ class Broker:
     generators: ResponseGenerators = field(init=False)
     """Runs the generators of long responses."""
     fetch_sessions: FetchSessions = field(init=False)
+    notices: RateLimitedLog = field(init=False)
+    """For what clients ask in vain, at most one line a second."""
 
     def __post_init__(self) -> None:
+        self.notices = RateLimitedLog(log, lambda: self.loop.now_ms)
         self.fetch_sessions = FetchSessions(
             slots=self.settings.fetch_session_slots,
             most_partitions=self.settings.parked_partitions_max,
@@ -150,5 +157,5 @@ def respond(body: bytes) -> tuple[bytes]:
 def required(array: Sequence[Any] | None) -> Sequence[Any]:
     """Return an array that may not be null. Raises: MalformedFrame; kio reads a null there without complaint."""
     if array is None:
-        raise MalformedFrame("a null where an array must stand")
+        raise MalformedFrame("null instead of an array")
     return array

@@ -118,7 +118,7 @@ def _placed_wrongly(broker: Broker, topic: Any) -> Refusal | None:
     if topic.num_partitions != BY_DEFAULT or topic.replication_factor != BY_DEFAULT:
         return (
             ErrorCode.INVALID_REQUEST,
-            "an assignment by hand stands for both numbers: give -1 partitions and -1 replicas with it",
+            "a manual assignment sets both numbers: give -1 partitions and -1 replicas with it",
         )
     if len(topic.assignments) > MOST_PARTITIONS:
         return replica_assignment.too_many(len(topic.assignments))

@@ -1,6 +1,6 @@
 """DeleteTopics, key 20, versions 0-6: deletes topics and their data.
 
-Version 6 may name a topic by its id. A topic that was created anew under the same name is then not deleted."""
+Version 6 may name a topic by its id. A topic that was created again under the same name is then not deleted."""
 
 from collections import Counter
 from collections.abc import Generator, Iterable, Mapping

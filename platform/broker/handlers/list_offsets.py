@@ -3,7 +3,7 @@
 A partition that one request names twice is refused, as in Kafka: the search for a time may open a batch, which costs a thousand
 times what the request costs. The search pauses, so that the loop can serve others.
 
-Trap: while the leader is not known, the response is the retriable error. With offset 0 or -1 clients would begin anew. An offset
+Trap: while the leader is not known, the response is the retriable error. With offset 0 or -1 clients would begin again. An offset
 that is found has the only leader epoch there is, which its batch carries too. For a time that no record reaches, the response is
 offset -1 without an error.
 

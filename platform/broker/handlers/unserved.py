@@ -40,6 +40,6 @@ class Unserved:
     def _why(self, api_key: int, version: int) -> str:
         api = self._served.get(api_key)
         if api is None:
-            return f"API key {api_key} (version {version}) is not served here: ApiVersions tells which are"
+            return f"API key {api_key} (version {version}) is not served here: ApiVersions lists what is"
         name, lowest, highest = api
         return f"{name} (API key {api_key}) version {version} is not served here: {lowest} to {highest} are"

@@ -35,8 +35,8 @@ class RefusedBecause(Enum):
     NOT_PLACED = "it has not as many records as offset deltas, so it does not come from a byte-addressed log"
     BEHIND_SOURCE_START = "it lies before the source's own log start"
     AHEAD_OF_LOG_END = "batches before it are missing here, and the source still has them"
-    DIFFERENT_BATCH = "another batch, or part of one, stands at its offset"
-    DAMAGED_HERE = "what stands at its offset is damaged"
+    DIFFERENT_BATCH = "another batch, or part of one, is at its offset"
+    DAMAGED_HERE = "the batch at its offset is damaged"
     EXPIRED_HERE = "what stood at its offset has expired here"
 
 
@@ -54,7 +54,7 @@ class Refused:
         return (
             f"mirrored batch at offset {self.position} refused: {self.because.value} "
             f"(log holds {self.log_start_offset} to {self.log_end_offset}, its source starts at {self.source_log_start_offset}): "
-            "read the log end and go on from there"
+            "read the log end and continue from there"
         )
 
 
@@ -64,7 +64,7 @@ class Step(Enum):
     APPEND = "append at the log end"
     START = "let the log, which never held anything, start at the batch"
     JUMP = "leave a gap up to the batch: the source no longer has what would fill it"
-    COMPARE = "see what stands at the batch's offset"
+    COMPARE = "see what is at the batch's offset"
 
 
 def decide(header: BatchHeader, *, log_start_offset: int, log_end_offset: int, source_log_start_offset: int) -> Step | Refused:

@@ -2,7 +2,7 @@
 
 A process may have been killed after a flush failed, or before it saw the failure (`kill -9` while the disk hangs). The system
 then keeps the pages that it could not write, treats them as written, and drops them when it needs memory. So these bytes are
-written once more, and only batches that were whole while they were copied count. Source: Linux, `errseq_t`; what databases
+written again, and only batches that were whole while they were copied count. Source: Linux, `errseq_t`; what databases
 learned about fsync in 2018.
 """
 

@@ -110,7 +110,7 @@ class GroupLag:
         if not self._is_failing:
             log.warning("group_lag_not_read", why=str(error))
         self._is_failing = True
-        self._taken = LagSnapshot([], 0)  # old numbers would look like a group that stands still
+        self._taken = LagSnapshot([], 0)  # old numbers would look like a group that makes no progress
         self._end()
 
     def _end(self) -> None:

@@ -46,7 +46,7 @@ def why_dead(facts: Facts) -> list[str]:
     """Return why the broker must be restarted; an empty list when it is alive."""
     reasons = []
     if not facts.loop_lives:
-        reasons.append("the loop has ended by itself: the log says why")
+        reasons.append("the loop has ended unexpectedly: the log says why")
     elif facts.loop_turned_ms_ago is not None and facts.loop_turned_ms_ago > STILL_MS:
         reasons.append(f"the loop has not turned for {facts.loop_turned_ms_ago} ms")
     if facts.fatal is not None:
@@ -73,7 +73,7 @@ def why_not_ready(facts: Facts) -> list[str]:
     elif not facts.failed_logs and facts.append_refused_ms_ago is not None and facts.append_refused_ms_ago < REFUSED_MS:
         reasons.append(
             f"the file system refused an append {facts.append_refused_ms_ago} ms ago (no quota left, no file may be opened?): "
-            "the producer was told why; the broker goes on by itself"
+            "the producer got the reason; the broker continues without a restart"
         )
     return reasons
 

@@ -61,7 +61,7 @@ class Dispatch(Protocol[Template]):
 
 
 class FrameRunner(Generic[Template]):
-    """Answers the requests of one connection. It calls `give_way` when other connections should run before it goes on."""
+    """Answers the requests of one connection. It calls `give_way` when other connections should run before it continues."""
 
     __slots__ = (
         "_dispatch",

@@ -157,7 +157,7 @@ class Server(Generic[Template]):
         self._most_held_bytes = max(self._most_held_bytes, self.held_bytes)
         while self.held_bytes > self._settings.unread_answers_max_bytes:
             most = max(self._held, key=self._held.__getitem__)
-            why = f"of {self.held_bytes} bytes of answers in memory that nobody reads {self._held[most]} are for this connection"
+            why = f"of {self.held_bytes} bytes of unread answers in memory {self._held[most]} are for this connection"
             most.refuse("unread_answers_too_large", why)
 
     def input_grew(self, connection: Connection[Template]) -> None:

@@ -50,7 +50,7 @@ class Checkpoints:
         """Damage that has been logged already, when the log was opened or here. A scrub or a read has found it."""
 
     def start(self, table: PartitionTable) -> None:
-        """Begin the passes over this table's partitions. Call it before the loop runs."""
+        """Begin the skips this table's partitions. Call it before the loop runs."""
         self._table = table
         self._changed = table.follow()
         self._worker.start()

@@ -1,9 +1,9 @@
 """Keeps reads that wait for a disk off the loop. A fetch of data that is not in the page cache is parked while a thread reads the
-data into the cache; then it is answered by sendfile as usual. Produce requests and other fetches go on meanwhile.
+data into the cache; then it is answered by sendfile as usual. Produce requests and other fetches continue meanwhile.
 
 Lives on the loop thread; threads run only `page_cache.prefetch`. Each parked fetch has one job, so connections bound the jobs.
 The queue's own bound is lower: a fetch that finds it full is answered without parking, and the loop waits for the disk. For a
-reader that goes on where it stopped, the next region is read ahead."""
+reader that continues where it stopped, the next region is read ahead."""
 
 from collections.abc import Callable, Sequence
 

@@ -37,7 +37,7 @@ class FlushScheduler:
     """Lives on the loop thread. Has at most as many flushes under way as each of its flushers takes at once."""
 
     def __init__(self, loop: Loop, awaited: Flusher, quiet: Flusher) -> None:
-        """`awaited` carries out the flushes that acknowledgements and readers wait for; `quiet` those that nobody waits for."""
+        """`awaited` carries out the flushes that acknowledgements and readers wait for; `quiet` those that nothing waits for."""
         self._loop = loop
         self._awaited = _Lane(awaited)
         self._quiet = _Lane(quiet)

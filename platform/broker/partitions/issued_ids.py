@@ -1,6 +1,6 @@
 """Up to where this broker has issued producer ids: `<data>/producer_ids.json`, {"prefix", "end"}, written before a block is used.
 
-ZooKeeper that came back older than it was would issue the ids once more. By this file that is noticed (`TreeOlder`).
+ZooKeeper that came back older than it was would issue the ids again. By this file that is noticed (`TreeOlder`).
 """
 
 import json

@@ -20,7 +20,7 @@ ROLLED_EVERY_MS = 5_000
 """How long a closed segment may wait for its flush (until then its file stays open), and how long a new segment's start time is
 only in memory."""
 PARTITIONS_A_TURN = 100
-"""A pass over thousands of partitions lets requests run after so many."""
+"""A skip thousands of partitions lets requests run after so many."""
 
 
 class Maintenance:
@@ -34,7 +34,7 @@ class Maintenance:
         settings: BrokerSettings,
         now_ms: Callable[[], int],
     ) -> None:
-        """`worker` does what nobody waits for, `flusher` the flushes that acknowledgements and readers wait for."""
+        """`worker` does what nothing waits for, `flusher` the flushes that acknowledgements and readers wait for."""
         self._loop = loop
         self._worker = worker
         self._flusher = flusher
@@ -46,7 +46,7 @@ class Maintenance:
         """Partitions that may have something for `_after_rolls`."""
 
     def start(self, table: PartitionTable) -> None:
-        """Begin the passes over this table's partitions. Call it before the loop runs."""
+        """Begin the skips this table's partitions. Call it before the loop runs."""
         self._table = table
         self._changed = table.follow()
         self._worker.start()

@@ -159,7 +159,7 @@ class OpenLogs:
     def create(self, topics: Mapping[str, Wanted]) -> tuple[dict[str, Outcome], ClusterView]:
         """Register topics. Return for each whether it is new, or why it could not be created; and the topics as they are now.
 
-        Raises: CoordinationError; the outcome is then unknown for all of them. A tree that was lost gets none: it would stand in
+        Raises: CoordinationError; the outcome is then unknown for all of them. A tree that was lost gets none: it would be in
         the way of the copy.
         """
         self._check_cluster()

@@ -1,4 +1,4 @@
-"""Waits until the other brokers serve a topic that was just created, so that a client that goes on at once finds it everywhere.
+"""Waits until the other brokers serve a topic that was just created, so that a client that continues at once finds it everywhere.
 
 A broker knows a topic when its own Metadata response has it: it has then opened its logs, too. All topics that wait are asked for
 in one request to each broker. A broker that cannot be reached is not waited for: its partitions cannot be served anyway.

@@ -249,7 +249,7 @@ REFUSED: Mapping[str, str] = {
     "message.timestamp.before.max.ms": _ANY_TIME,
     "message.timestamp.after.max.ms": _ANY_TIME,
     "segment.jitter.ms": "segments roll when their own age or size says so, without chance",
-    "file.delete.delay.ms": "a segment's file goes at once; whoever still reads it reads on",
+    "file.delete.delay.ms": "segment files are unlinked immediately; open readers finish reading",
     "compression.gzip.level": "the broker never encodes records, their producer does",
     "compression.lz4.level": "the broker never encodes records, their producer does",
     "compression.zstd.level": "the broker never encodes records, their producer does",

@@ -75,7 +75,7 @@ def _authenticate_version(served: Mapping[int, tuple[int, int]], address: str) -
 
 def _why_no_handshake(code: int, mechanisms: tuple[str, ...]) -> str:
     if code == ErrorCode.UNSUPPORTED_SASL_MECHANISM:
-        return f"the broker does not take this mechanism, it takes {', '.join(mechanisms) or 'none'}: mend sasl.mechanism"
+        return f"the broker does not take this mechanism, it takes {', '.join(mechanisms) or 'none'}: correct sasl.mechanism"
     if code == ErrorCode.ILLEGAL_SASL_STATE:
         return "this listener takes no login: set security.protocol to PLAINTEXT or SSL, or use its SASL listener"
     return f"the broker answers the handshake with error {code}"

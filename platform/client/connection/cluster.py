@@ -208,7 +208,7 @@ class Cluster:
             connection.close()
 
     def let_go(self) -> None:
-        """Close inherited descriptors, in the child of a fork. The parent's connections go on; this object is of no more use.
+        """Close inherited descriptors, in the child of a fork. The parent's connections continue; this object is of no more use.
 
         Takes no lock: a thread that did not come along may hold it.
         """

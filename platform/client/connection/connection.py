@@ -32,7 +32,7 @@ Buffer = bytes | bytearray | memoryview
 LARGEST_ANSWER_BYTES = 256 << 20
 """A response that claims to be larger is rejected. Read as a length, the text `HTTP` would be 1.2 GB."""
 PROGRESS_BYTES = 256 << 10
-"""For each so many bytes, either way, a request has its whole time anew: a slow line is no broker that is away."""
+"""For each so many bytes, either way, a request has its whole time again: a slow line is not a broker that is away."""
 _GATHERED_FROM = 64 << 10
 _MOST_PIECES = 512
 """Of one call to the kernel, which takes 1,024."""
@@ -161,7 +161,7 @@ class Connection:
             held.close()
 
     def close(self) -> None:
-        """Close for good, from any thread; a request in flight fails."""
+        """Close permanently, from any thread; a request in flight fails."""
         self._closed = True
         held = self._socket
         if held is not None:
@@ -172,7 +172,7 @@ class Connection:
             held.close()
 
     def let_go(self) -> None:
-        """Close this process's descriptor only, in the child of a fork: the parent's connection goes on. Takes no lock."""
+        """Close this process's descriptor only, in the child of a fork: the parent's connection continues. Takes no lock."""
         self._closed = True
         held, self._socket = self._socket, None
         if held is not None:

@@ -1,7 +1,7 @@
 """One member of a consumer group in Kafka's own protocol: the thread that joins, beats, gives partitions back and joins again.
 
 Eager, as Kafka's range assignor: at each rebalance all partitions are given back (the application may commit, its commits still
-count in the old generation) before the member joins the next generation. The broker that coordinates the group is found anew
+count in the old generation) before the member joins the next generation. The broker that coordinates the group is found again
 whenever it says that it is not, or does not answer. A member is *sure* for one session time after it sent the last request that
 the coordinator accepted; who is not sure delivers nothing.
 """
@@ -175,7 +175,7 @@ class GroupMembership:
         self._generation = NO_GENERATION
 
     def _beat(self) -> bool:
-        """Return whether the generation goes on. A member that was thrown out has lost its partitions."""
+        """Return whether the generation continues. A member that was thrown out has lost its partitions."""
         began = time.monotonic()
         try:
             group_requests.heartbeat(
@@ -207,7 +207,7 @@ class GroupMembership:
         self.leave()
 
     def _has_new_partitions(self) -> bool:
-        """Return whether the group must share out anew; only its leader looks."""
+        """Return whether the group must share out again; only its leader looks."""
         if not self._is_leader or time.monotonic() < self._recheck_at:
             return False
         self._recheck_at = time.monotonic() + self._recheck_ms / 1000

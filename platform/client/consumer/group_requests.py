@@ -94,7 +94,7 @@ def sync(
 
 
 def heartbeat(coordinator: Connection, group: str, generation: int, member_id: str, *, timeout_ms: int) -> None:
-    """Return if the member is alive and its generation goes on. Raises the refusal (REBALANCE_IN_PROGRESS, …)."""
+    """Return if the member is alive and its generation continues. Raises the refusal (REBALANCE_IN_PROGRESS, …)."""
     message = {"group_id": group, "generation_id": generation, "member_id": member_id}
     answer = _ask(coordinator, HEARTBEAT, message, timeout_ms=timeout_ms)
     _check(answer.error_code, f"Heartbeat of {group!r}", coordinator)
@@ -169,7 +169,7 @@ def subscription(topics: Sequence[str]) -> bytes:
 
 
 def topics_of(data: bytes) -> list[str]:
-    """Return the topics of a subscription of any version: what later versions add stands behind them."""
+    """Return the topics of a subscription of any version: what later versions add is behind them."""
     (count,) = _INT.unpack_from(data, _SHORT.size)
     at, topics = _SHORT.size + _INT.size, []
     for _ in range(count):

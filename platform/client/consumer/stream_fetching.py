@@ -2,7 +2,7 @@
 full.
 
 Retriable failures are retried with a growing, bounded pause for as long as the consumer lives. Other failures are raised in the
-application. If the log no longer holds a position, the missing offsets are reported as a skipped range, never passed over
+application. If the log no longer holds a position, the missing offsets are reported as a skipped range, never skipped
 silently.
 """
 
@@ -23,7 +23,7 @@ log = get_logger(__name__)
 IDLE_MS = 200
 """With no partitions assigned, new ones are noticed within this time."""
 
-HOLE = "the broker serves nothing there and goes on behind it: the range failed its check, or the log has a hole"
+HOLE = "the broker serves nothing there and continues behind it: the range failed its check, or the log has a hole"
 
 Starts = Callable[[Collection[TopicPartition]], Mapping[TopicPartition, int]]
 

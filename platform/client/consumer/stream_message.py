@@ -25,7 +25,7 @@ class Message(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[str, bytes | None], ...]
     producer_id: int = -1
-    """Who wrote it, where that was an idempotent producer; else -1. With epoch and sequence it names the record for good, at
+    """Who wrote it, where that was an idempotent producer; else -1. With epoch and sequence it names the record permanently, at
     whatever offset and in whichever cluster it is read.
     """
     producer_epoch: int = -1

@@ -37,7 +37,7 @@ class PartitionsLost(ClientError):
         self.group, self.consumer_id = group, consumer_id
         super().__init__(
             f"consumer {consumer_id!r} of group {group!r} lost its session: nothing committed; what was read since the last "
-            "commit is delivered again to the partitions' next owner: drop it and go on iterating"
+            "commit is delivered again to the partitions' next owner: drop it and continue iterating"
         )
 
 

@@ -140,7 +140,7 @@ class ZooKeeperMembership:
         return self.session.is_sure() and (self.rebalancer is None or not self.rebalancer.is_out)
 
     def commit(self, due: Mapping[TopicPartition, int], generation: int) -> None:
-        """Register next offsets, unless this member is not registered any more, or anew. Raises PartitionsLost,
+        """Register next offsets, unless this member is not registered any more, or again. Raises PartitionsLost,
         ConnectionUnsure.
         """
         if generation != self.generation:

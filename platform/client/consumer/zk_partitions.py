@@ -18,7 +18,7 @@ class SubscribedPartitions:
     def __init__(self, registry: TopicRegistry, cluster: Cluster, topics: Sequence[str]) -> None:
         self._registry, self._cluster, self.topics = registry, cluster, tuple(topics)
         self.topic_ids: dict[str, UUID] = {}
-        """The ids of the topics that the last reading found, where they are registered: a topic made anew has another one."""
+        """The ids of the topics that the last reading found, where they are registered: a topic created again has another one."""
 
     def read(self) -> dict[str, list[int]]:
         """Return topic → sorted partitions of the topics that exist.

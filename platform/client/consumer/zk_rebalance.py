@@ -50,7 +50,7 @@ def moves(
     anew: Collection[TopicPartition] = (),
 ) -> Moves:
     """Return the moves, sorted. `held`: all partitions that may have this member's owner node. `adopted`: those it reads from.
-    `anew`: those that it is to give back although they may remain its own.
+    `again`: those that it is to give back although they may remain its own.
     """
     return Moves(
         give_back=sorted((set(held) - set(own)) | (set(held) & set(anew))), claim=sorted(set(own) - (set(adopted) - set(anew)))
@@ -290,7 +290,7 @@ class Rebalancer:
         raise RebalanceFailed(self._group, self._consumer_id, waited[longest], why)
 
     def _drop_gone(self, existing: Mapping[str, Collection[int]]) -> None:
-        """Take away what is read of topics that were deleted, or deleted and made anew. Nothing of it is committed: the next
+        """Take away what is read of topics that were deleted, or deleted and created again. Nothing of it is committed: the next
         topic of that name has other records, and they would be skipped up to there.
         """
         ids = self._partitions.topic_ids

@@ -5,7 +5,8 @@
         book(message)
 
 A record is known by its producer's id, epoch and sequence where its batch has them, at whatever offset and in whichever cluster
-it is read; else by partition and offset. It is no exactly-once: a crash between the effect and `done` lets it be done once more.
+it is read; else by partition and offset. It is not an exactly-once: a crash between the effect and `done` lets it be done once
+more.
 """
 
 import threading

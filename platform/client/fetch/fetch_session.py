@@ -40,7 +40,7 @@ class FetchSession:
         """Partitions whose last known end is behind the offset wanted."""
         self._session_id = 0
         self._epoch = 0
-        """0: everything is asked for anew."""
+        """0: everything is asked for again."""
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._told: set[TopicPartition] = set()
@@ -69,7 +69,7 @@ class FetchSession:
             self._forgotten[name] = None  # what was heard of it holds until the broker forgets it, too
 
     def ask(self, partition_bytes: int) -> Asked:
-        """Return what to ask now. `answered` or `reset` must follow; without either, everything is asked for anew."""
+        """Return what to ask now. `answered` or `reset` must follow; without either, everything is asked for again."""
         if self._is_asked:
             self.reset()
         self._is_asked = True
@@ -98,7 +98,7 @@ class FetchSession:
         self._session_id = session_id
 
     def reset(self) -> None:
-        """Ask for everything anew: the broker has refused the session, or its response is lost."""
+        """Ask for everything again: the broker has refused the session, or its response is lost."""
         self._epoch = 0
         self._is_asked = False
         self._changed.clear()

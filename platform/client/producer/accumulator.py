@@ -59,7 +59,7 @@ class Accumulator:
         self._key_partitions: dict[tuple[bytes, int], int] = {}
         """(Key, how many partitions) → the partitioner's choice; bounded."""
         self._sticky: dict[str, int] = {}
-        """The partition of the next record without a key; chosen anew for each batch."""
+        """The partition of the next record without a key; chosen again for each batch."""
         self.generation = 0
         """Counts flushes. A flush waits for its own and earlier generations only, however many records come meanwhile."""
         self._flushed = -1
@@ -277,7 +277,7 @@ class Accumulator:
             if 0 <= chosen < count:
                 return chosen
             self.partitioner_fault = f"it chose {chosen} of {count} partitions"
-        except Exception as error:  # whatever an application's function raises: the record is to go on
+        except Exception as error:  # whatever an application's function raises: the record is to continue
             self.partitioner_fault = repr(error)
         return partition_for_key(key, count)
 

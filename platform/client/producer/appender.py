@@ -1,7 +1,7 @@
 """`Producer.send` for the values of one topic that all begin alike: the hot path of a logger.
 
-A record without a key that fits the topic's open batch costs one lock that nobody waits for long under, and one framing. It wakes
-no thread, reads no clock and counts nothing: batches are counted. Everything else goes through `Producer.send`.
+A record without a key that fits the topic's open batch costs one lock that nothing waits for long under, and one framing. It
+wakes no thread, reads no clock and counts nothing: batches are counted. Everything else goes through `Producer.send`.
 """
 
 from ..errors import ProducerReentered

@@ -9,7 +9,7 @@ from ..errors import ClientError
 
 
 class BatchNumbers(NamedTuple):
-    """What names a batch in the log: no other batch of this producer stands there under these numbers and this CRC."""
+    """What names a batch in the log: no other batch of this producer is there under these numbers and this CRC."""
 
     producer_id: int
     producer_epoch: int
@@ -39,7 +39,7 @@ class Delivery:
 
     end: DeliveryEnd
     numbers: tuple[BatchNumbers, ...] = ()
-    """The numbers under which it may stand in the log, oldest first; `end` speaks of the last. Under those before the last it may
+    """The numbers under which it may be in the log, oldest first; `end` speaks of the last. Under those before the last it may
     have arrived, too: the broker did not know them any more, and the batch was sent again under the next. Empty if it cannot be
     in the log, and if the producer is not idempotent.
     """

@@ -133,7 +133,7 @@ class PendingBatch:
         return DeliveryEnd.REFUSED if self.was_sent else DeliveryEnd.NEVER_SENT, ()
 
     def forget_numbers(self) -> None:
-        """Have it numbered anew before it is sent again."""
+        """Have it numbered again before it is sent again."""
         if self.may_be_stored:
             self.earlier_numbers = (*self.earlier_numbers, *self._current_numbers())
         self.producer_id, self.producer_epoch, self.base_sequence = -1, -1, -1
@@ -214,7 +214,7 @@ class PartitionQueue:
 
         The broker does not know the sequences before this batch: it lost acknowledged ones, or forgot the producer. If it lost
         them, it does not hold this batch under the old numbers either. If it forgot the producer, and an earlier send of this
-        batch had no response, the batch may come to stand in the log twice: its old numbers are kept, and told at its end.
+        batch had no response, the batch may come to be in the log twice: its old numbers are kept, and told at its end.
         """
         self._spend_id()
         batch.forget_numbers()

@@ -40,7 +40,7 @@ log = get_library_logger(__name__)
 
 _lanes = itertools.count()
 JOIN_MS = 200
-"""How long `close` waits for a thread that it gave up: it may be in a request that nobody answers, and ends by itself then."""
+"""How long `close` waits for a thread that it gave up: it may be in a request that nobody answers, and ends unexpectedly then."""
 _LONGEST_MS = 1 << 62
 """No timestamp is farther from 1970: a delta of two must fit 64 bits."""
 
@@ -49,7 +49,7 @@ class Admission(Protocol):
     """Decides, under the producer's lock, into which windows records may go (`sdk.direct.promises`)."""
 
     def admit(self, timestamp_ms: int, max_block_ms: int, /) -> bool:
-        """Return whether a record of this time is promised to be told of. May wait on the lock, and raise ClientError."""
+        """Return whether a record of this time is promised to be reported of. May wait on the lock, and raise ClientError."""
         ...
 
     def is_promised(self, window: int, /) -> bool: ...
@@ -327,7 +327,7 @@ class Producer:
     def _done(self, batch: PendingBatch, base_offset: int, error: ClientError | None) -> None:
         """Report the end of a batch to `on_delivery`, then free its room in the buffer."""
         if self._has_ended and threading.current_thread() is self._thread:
-            return  # `close` did not wait for this thread, and has told the end of every batch
+            return  # `close` did not wait for this thread, and has reported the end of every batch
         count = batch.record_count
         if error is not None and not isinstance(error, ProducerClosed):  # `close` raises that
             self._log_given_up(batch, error)

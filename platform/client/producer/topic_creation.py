@@ -1,4 +1,4 @@
-"""Makes a topic of events that is missing, as Apache Kafka must be told to make it. Our broker makes it by itself.
+"""Makes a topic of events that is missing, as Apache Kafka must be reported to make it. Our broker makes it by itself.
 
 Kafka's retention and its bounds on timestamps go by event time: under its defaults replayed events of years ago would be deleted
 within minutes, and events of tomorrow refused. So a topic that we make there says both for itself. A topic that exists is left

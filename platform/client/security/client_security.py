@@ -79,7 +79,7 @@ class ClientSecurity:
         return f"ClientSecurity({self.where})"
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a client's security is not pickled: hand over the path of the client configuration and read it there")
+        raise TypeError("a client's security is not pickled: pass the path of the client configuration and read it there")
 
     @property
     def where(self) -> str:
@@ -91,7 +91,7 @@ class ClientSecurity:
         return self._read.settings
 
     def look_again(self) -> None:
-        """Read the files again if one has changed. What cannot be used is told in the log; what was read last stays."""
+        """Read the files again if one has changed. What cannot be used is reported in the log; what was read last stays."""
         self._present()
 
     @property
@@ -114,7 +114,8 @@ class ClientSecurity:
             raw.close()
             if isinstance(error, ssl.SSLEOFError | ssl.SSLZeroReturnError):
                 raise ConnectionResetError(
-                    0, "the broker ended the connection during the TLS handshake: does it speak TLS, and take our certificate?"
+                    0,
+                    "the broker ended the connection during the TLS handshake: does it support TLS, and accept our certificate?",
                 ) from None
             self.refused(address, failure := tls_failure(address, error))
             raise failure from None
@@ -246,7 +247,7 @@ def tls_failure(address: str, error: ssl.SSLError) -> TlsFailed:
             "the broker refuses us: give ssl.certfile and ssl.keyfile a certificate that its CA signed and that has not expired"
         )
     elif "wrong version" in reason or "record layer" in reason or "http request" in reason or "packet length" in reason:
-        advice = "this listener speaks no TLS: use its SSL listener, or set security.protocol=PLAINTEXT or SASL_PLAINTEXT"
+        advice = "this listener has no TLS: use its SSL listener, or set security.protocol=PLAINTEXT or SASL_PLAINTEXT"
     else:
         advice = "compare the TLS versions and ciphers of both sides"
     return TlsFailed(address, reason, advice)

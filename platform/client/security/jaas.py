@@ -30,7 +30,7 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
         raise BadJaas('it is not `<login module> required name="value" …;`: mind the `;` at its end')
     module, flag = words[0][0], words[1][0].lower()
     if flag not in _FLAGS:
-        raise BadJaas("behind the login module stands another word than `required`")
+        raise BadJaas("the word after the login module must be `required`")
     name = module.rpartition(".")[2]
     if name not in MODULES:
         raise BadJaas(f"the login module {module} is not spoken: one of {', '.join(MODULES)}")
@@ -41,7 +41,7 @@ def parse(text: str) -> tuple[str, dict[str, str]]:
         if len(rest) < 3 or not is_named or rest[1] != ("=", _MARK) or rest[2][1] == _MARK:
             raise BadJaas(f'option {len(options) + 1} is not `name="value"`')
         if rest[0][0] in options:
-            raise BadJaas(f"option {rest[0][0]} stands there twice")
+            raise BadJaas(f"option {rest[0][0]} is given twice")
         options[rest[0][0]] = rest[2][0]
         rest = rest[3:]
     return name, options

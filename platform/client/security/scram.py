@@ -77,7 +77,7 @@ def _server_first(message: str, nonce: str) -> tuple[str, bytes, int]:
         raise ScramRefused(_error_in(message) or "the server's first message is not r=…,s=…,i=…")
     server_nonce = words[0][2:]
     if not server_nonce.startswith(nonce) or len(server_nonce) == len(nonce):
-        raise ScramRefused("the server's nonce does not begin with ours: somebody answers with another login's messages")
+        raise ScramRefused("the server's nonce does not begin with ours: the answer is from another login")
     try:
         salt = base64.b64decode(words[1][2:], validate=True)
     except binascii.Error:

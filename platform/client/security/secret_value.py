@@ -37,7 +37,7 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a secret is not pickled: hand over the path of the client configuration and read it there")
+        raise TypeError("a secret is not pickled: pass the path of the client configuration and read it there")
 
 
 class BadReference(ValueError):
@@ -52,7 +52,7 @@ def resolve(text: str, environment: Mapping[str, str]) -> tuple[str, list[Path]]
         kind, where, key = found.groups()
         if kind == "env":
             if where not in environment:
-                raise BadReference(f"{found.group()}: the environment has no variable {where!r}: set it, or mend the name")
+                raise BadReference(f"{found.group()}: the environment has no variable {where!r}: set it, or correct the name")
             return environment[where]
         if not key:
             raise BadReference(
@@ -68,7 +68,7 @@ def resolve(text: str, environment: Mapping[str, str]) -> tuple[str, list[Path]]
         except properties.BadProperties as error:
             raise BadReference(f"{found.group()}: {path}, {error}") from None
         if key not in kept:
-            raise BadReference(f"{found.group()}: {path} has no {key!r}: add it there, or mend the name")
+            raise BadReference(f"{found.group()}: {path} has no {key!r}: add it there, or correct the name")
         return kept[key][0]
 
     return _REFERENCE.sub(value_of, text), files

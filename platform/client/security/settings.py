@@ -265,13 +265,13 @@ def _faults_of_url(url: str) -> list[str]:
         host = parts.hostname
         _ = parts.port
     except ValueError:
-        return [f"{name} is no URL"]
+        return [f"{name} is not a URL"]
     if not url:
         return [f"{name} is missing: sasl.mechanism=OAUTHBEARER gets its tokens there"]
     if parts.username or parts.password:
         return [f"{name} holds credentials: give them as sasl.oauthbearer.client.id and sasl.oauthbearer.client.secret"]
     if not host or parts.scheme not in ("https", "http"):
-        return [f"{name}={url} is no https:// address"]
+        return [f"{name}={url} is not an https:// address"]
     if parts.scheme == "http" and host not in _LOOPBACKS:
         return [f"{name}={url}: the client secret would travel unencrypted: only https://, or http:// on the loopback"]
     return []

@@ -79,4 +79,4 @@ _OF_THE_SESSION = frozenset(
         ErrorCode.CONCURRENT_TRANSACTIONS,
     }
 )
-"""What a new session mends, or tells for good (ProducerFenced)."""
+"""What a new session mends, or tells permanently (ProducerFenced)."""

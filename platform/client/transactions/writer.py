@@ -4,7 +4,7 @@ The batches are restamped with this writer's producer id, epoch and the partitio
 of a partition in a request, so the next one waits for the answer; each broker gets one request at a time, with a batch of each
 partition that it leads. Several at once are refused: a broker asks the coordinator whether the partitions are part of the
 transaction, and while it waits for that answer it turns away other requests of the same transactional id (KIP-890).
-After any error the transaction is lost and `open` begins anew: whether a commit whose answer was lost took effect stands in
+After any error the transaction is lost and `open` begins again: whether a commit whose answer was lost took effect is in
 what was committed, not in this process.
 """
 

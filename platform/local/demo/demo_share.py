@@ -1,7 +1,7 @@
 """The demo's own share of the audit's counts and of the warehouse, when earlier demos wrote to the same topic and windows.
 
 The earlier part of a window is what the live log held before this demo. Every tier ends with those records. Some may reach the
-warehouse only now, if an earlier demo was interrupted. Rows are told apart by their position in the log.
+warehouse only now, if an earlier demo was interrupted. Rows are distinguished by their position in the log.
 """
 
 import time

@@ -1,6 +1,6 @@
 """The drills `topic`, `quarantine` and `table`: what somebody deletes in a running platform, without a process that stops.
 
-topic       the live topic is deleted and made anew: UNKNOWN, with what to do; once that is done, the new log alone is counted
+topic       the live topic is deleted and created again: UNKNOWN, with what to do; once that is done, the new log alone is counted
 quarantine  the quarantine topic is deleted: the records in it cannot be read any more
 table       a row is deleted from the published branch: readers miss it, and the audit's row `main` says so
 """
@@ -35,7 +35,7 @@ def run(layout: Layout, drill: str, *, progress: Progress = lambda line: None) -
 
 def _topic(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress) -> None:
     _fill(scratch, result, progress)
-    with result.step("deleting the live topic, and making it anew with other events", progress):
+    with result.step("deleting the live topic, and creating it again with other events", progress):
         scratch.delete_live()
         _make_again(scratch)
         scratch.log_events()
@@ -80,7 +80,7 @@ def _quarantine(layout: Layout, scratch: Scratch, result: DrillResult, progress:
         scratch,
         result,
         progress,
-        f"the window is UNKNOWN: nobody can read {REFUSED} quarantined records any more",
+        f"the window is UNKNOWN: {REFUSED} quarantined records can no longer be read",
         is_told,
         TOLD_MS,
     )
@@ -154,7 +154,7 @@ def _claim(
 ) -> None:
     """Claim that the audit says it within the time, from now on. The first claim's verdict is the drill's."""
     began = time.monotonic()
-    with result.step("waiting until the audit tells it", progress):
+    with result.step("waiting until the audit reports it", progress):
         told, found = scratch.wait_until(holds, within_ms)
     seen = {start: (window["verdict"], window["tiers"], window["reason"]) for start, window in found.items()}
     result.facts.setdefault("told_after_s", round(time.monotonic() - began, 1) if told else None)

@@ -53,9 +53,7 @@ class DrillResult:
         return {"drill": self.drill, "topic": self.topic, "held": self.held, **self.facts, "steps": steps, "claims": claims}
 
     def in_words(self) -> str:
-        """Return the table: the steps with their times, then the claims."""
-        lines = [f"{seconds:6.1f} s  {what}" for what, seconds in self.steps]
-        lines += [
-            f"{'held' if held else 'FAILED':>8}  {what}" + (f": {seen}" if seen else "") for what, held, seen in self.claims
-        ]
-        return "\n".join([*lines, f"drill {self.drill} on {self.topic}: {'held' if self.held else 'FAILED'}"])
+        """Return the claims, then the outcome with its time. The steps were shown by `progress`."""
+        lines = [f"{'held' if held else 'FAILED':>8}  {what}" + (f": {seen}" if seen else "") for what, held, seen in self.claims]
+        took_s = sum(seconds for _, seconds in self.steps)
+        return "\n".join([*lines, f"drill {self.drill} on {self.topic}: {'held' if self.held else 'FAILED'}, {took_s:.1f} s"])

@@ -1,6 +1,6 @@
 """The drills `loss`, `double` and `alter`: a fault in the offline log's files, between a stop and a start of that broker.
 
-The log stays valid, as after a restored backup or a bug: one record is not in it, stands in it twice, or has another content with
+The log stays valid, as after a restored backup or a bug: one record is not in it, is in it twice, or has another content with
 a right CRC. Checks that the audit tells which record, at which tier, and how soon.
 """
 
@@ -66,7 +66,7 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, fault: Fault, pr
             expected = fault(stored, number, scratch.windows[1])
         finally:
             control.start(layout, OFFLINE)
-    with result.step("loading, so that every tier has said its words", progress):
+    with result.step("loading, so that every tier has reported", progress):
         scratch.load("load", "count")
     await_told(scratch, result, expected, progress)
 
@@ -75,8 +75,8 @@ def await_told(scratch: Scratch, result: DrillResult, expected: Expected, progre
     """Claim that the audit tells just what is expected, within the time it may take from now on."""
     result.facts |= {"window_start_ms": expected.window_start_ms, "expected": expected.in_words()}
     began = time.monotonic()
-    with result.step("waiting until the audit tells it", progress):
+    with result.step("waiting until the audit reports it", progress):
         told, found = scratch.wait_until(lambda found: not unlike(expected, found), TOLD_MS)
     result.facts["told_after_s"] = round(time.monotonic() - began, 1) if told else None
     result.facts["verdict"] = found.get(expected.window_start_ms, {}).get("verdict")
-    result.claim(f"the audit tells within {TOLD_MS // 1000} s: {expected.in_words()}", told, "; ".join(unlike(expected, found)))
+    result.claim(f"the audit reports within {TOLD_MS // 1000} s: {expected.in_words()}", told, "; ".join(unlike(expected, found)))

@@ -69,7 +69,7 @@ def append_again(batch: StoredBatch, stored: Iterable[StoredBatch]) -> int:
 
 
 def alter(batch: StoredBatch, old: bytes, new: bytes) -> None:
-    """Replace `old` in the batch's records by `new` of the same length, and make the CRC right. `old` must stand there once."""
+    """Replace `old` in the batch's records by `new` of the same length, and make the CRC right. `old` must be there once."""
     raw = bytearray(batch.path.read_bytes())
     end = batch.position + batch.size_bytes
     if raw.count(old, batch.position, end) != 1 or len(old) != len(new) or old == new:
@@ -87,7 +87,7 @@ def _parts(batch: StoredBatch, cut_at: int) -> tuple[bytes, bytes]:
 
 
 def _replace(path: Path, content: bytes, like: Path | None = None) -> None:
-    """Write the file anew, with the modification time that `like` (or it) had; its sidecars describe another file now."""
+    """Write the file again, with the modification time that `like` (or it) had; its sidecars describe another file now."""
     status = (like or path).stat()
     _forget_sidecars(path)
     new = path.with_name(f"{path.name}.drill")

@@ -145,7 +145,7 @@ class Scratch:
         self._delete_topic(self.layout.live_bootstrap, ".quarantine")
 
     def delete_offline(self) -> None:
-        """Delete the copy as it is now; the mirror may make it anew at once."""
+        """Delete the copy as it is now; the mirror may create it again at once."""
         self._delete_topic(self.layout.offline_bootstrap)
 
     def _delete_topic(self, bootstrap: str, suffix: str = "") -> None:
@@ -157,7 +157,7 @@ class Scratch:
             cluster.close()
 
     def _delete_copy(self) -> None:
-        """Delete the offline topic. While the mirror knows the live one, it would make the copy anew."""
+        """Delete the offline topic. While the mirror knows the live one, it would make the copy again."""
         deadline = time.monotonic() + MIRROR_LETS_GO_MS / 1000
         while self._is_being_mirrored() and time.monotonic() < deadline:
             time.sleep(0.2)

@@ -45,7 +45,7 @@ def _held_back(layout: Layout, scratch: Scratch, result: DrillResult, progress: 
             scratch.load()
         shown = scratch.row_count()
         result.claim("nothing of it is published", shown == 0, f"{shown} rows are")
-        with result.step("letting the application go on: it seals", progress):
+        with result.step("letting the application continue: it seals", progress):
             os.kill(child.pid, signal.SIGCONT)
             child.communicate("seal\n", timeout=SEALED_S)
         if child.returncode != 0:
@@ -76,7 +76,7 @@ def _killed(layout: Layout, scratch: Scratch, result: DrillResult, progress: Pro
     with result.step("waiting until the window is ACCEPTED", progress):
         accepted, found = scratch.wait_until(lambda found: _verdict(found, window) == "ACCEPTED", TOLD_MS)
     result.facts["verdict_after"] = _verdict(found, window)
-    result.claim(f"with that word the window is ACCEPTED within {TOLD_MS // 1000} s", accepted, f"{found.get(window)}")
+    result.claim(f"with the retirement the window is ACCEPTED within {TOLD_MS // 1000} s", accepted, f"{found.get(window)}")
 
 
 @contextmanager
@@ -94,7 +94,7 @@ def _application(
         result.facts |= {"instance": instance, "window_start_ms": window, "events": EVENTS}
         yield child, f"{PRODUCER}:{instance}"
     except subprocess.TimeoutExpired as error:
-        raise DrillError(f"the held-back application did not seal within {SEALED_S} s after it went on") from error
+        raise DrillError(f"the held-back application did not seal within {SEALED_S} s after it continued") from error
     finally:
         if child.poll() is None:
             os.kill(child.pid, signal.SIGCONT)
@@ -109,7 +109,7 @@ def _claim_silence(layout: Layout, scratch: Scratch, result: DrillResult, window
         return _verdict(found, window) == "UNKNOWN" and name in found[window]["silent"]
 
     began = time.monotonic()
-    with result.step("waiting until the audit tells it", progress):
+    with result.step("waiting until the audit reports it", progress):
         told, found = scratch.wait_until(is_told, due_ms)
     result.facts["told_after_s"] = round(time.monotonic() - began, 1) if told else None
     result.facts["verdict_while_silent"] = _verdict(found, window)

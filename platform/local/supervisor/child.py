@@ -17,7 +17,7 @@ log = get_logger(__name__)
 
 RESTART = Backoff(first_ms=200, longest_ms=5_000)
 CALM_MS = 30_000
-"""If a process lived this long before it died, its backoff begins anew."""
+"""If a process lived this long before it died, its backoff begins again."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -118,7 +118,7 @@ class Child:
         self._next_start_ms = now_ms + RESTART.wait_ms(self._deaths)
         self._deaths += 1
         self._restarts += 1
-        self.state, self.reason = "restarting", f"ended by itself (exit {code}); its log: {self.log_path}"
+        self.state, self.reason = "restarting", f"ended unexpectedly (exit {code}); its log: {self.log_path}"
         log.warning("process_died", name=self.spec.name, exit_code=code, restarts=self._restarts)
 
     def stop(self, now_ms: int) -> None:

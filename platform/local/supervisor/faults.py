@@ -6,10 +6,10 @@ from pathlib import Path
 from .state import ProcessState
 
 ADVICE = {
-    "waiting": "it starts by itself once what it needs is ready",
+    "waiting": "it starts automatically once its dependencies are ready",
     "starting": "wait; its log says what it is at: {log}",
-    "unhealthy": "mend what it names; if it does not recover by itself then, `headrace restart {name}`; its log: {log}",
-    "restarting": "it is started again by itself; its log: {log}",
+    "unhealthy": "repair what it names; if it does not recover then, `headrace restart {name}`; its log: {log}",
+    "restarting": "it is restarted automatically; its log: {log}",
     "stopping": "wait; `headrace start {name}` starts it again",
     "stopped": "`headrace start {name}` starts it again",
 }

@@ -28,7 +28,7 @@ class ProcessState:
     reason: str | None
     """Why it is not ready, as text; None if it is ready."""
     notice: str | None = None
-    """What an operator has ordered of it, as text: that it is paused, say. It is well all the same."""
+    """What an operator has ordered of it, as text: that it is paused, say. It is well anyway."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ def orders_path(status_file: Path) -> Path:
 
 
 def read_orders(path: Path) -> Orders:
-    """Return what stands there; no orders if there is no file. Raises `NotOrders`."""
+    """Return what is there; no orders if there is no file. Raises `NotOrders`."""
     try:
         return Orders.from_json(path.read_bytes(), str(path))
     except FileNotFoundError:

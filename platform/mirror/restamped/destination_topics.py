@@ -21,7 +21,7 @@ CREATE_TIMEOUT_MS = 10_000
 CHECK_EVERY_MS = 60_000
 LONGEST_MS = "9223372036854775807"
 MARGIN_BYTES = 64 * 1024
-"""A batch that has to be made anew may grow by this."""
+"""A batch that has to be created again may grow by this."""
 LARGEST_INT = 2_147_483_647
 LEDGER_SETTINGS = {"cleanup.policy": "delete", "retention.ms": "-1", "retention.bytes": "-1"}
 COPY_SETTINGS = {
@@ -35,7 +35,7 @@ COPY_SETTINGS = {
 }
 """Kafka's retention goes by event time: any other than -1 deletes old events as soon as they are copied."""
 _NEEDED = {
-    "compression.type": ("producer", "the destination would pack every batch anew, and no batch could be compared any more"),
+    "compression.type": ("producer", "the destination would repack every batch, and no batch could be compared any more"),
     "message.timestamp.type": ("CreateTime", "the destination would replace every event's time by its own"),
     "cleanup.policy": ("delete", "compaction would delete copied events"),
 }

@@ -60,7 +60,7 @@ class PlacedSink:
         source_start: int,
         destination: tuple[int, int],
     ) -> LedgerEntry | None:
-        """Return the partition's last word as it would be, had the ledger been written after each append; and write it.
+        """Return the partition's last report as it would be, had the ledger been written after each append; and write it.
 
         `destination`: where its log begins and ends. Raises CopyDiffers if it does not end with the source's batches.
         """
@@ -170,7 +170,7 @@ class PlacedSink:
 
 
 def _before(portion: Portion) -> LedgerEntry:
-    """Return the ledger's word for what was passed over in front of the portion's first batch."""
+    """Return the ledger's word for what was skipped in front of the portion's first batch."""
     end = max(portion.from_offset, portion.batches[0].source.base_offset)
     some = [one for one in portion.skipped if one.to_offset <= end]
     return replace(portion, to_offset=end, batches=(), skipped=some).entry(())

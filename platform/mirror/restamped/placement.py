@@ -1,7 +1,7 @@
 """Copies towards or from Apache Kafka: hands portions of batches to the sink, counts what is committed: a turn, a transaction.
 
 Nothing is counted before the sink has said that it is committed, so no report can run ahead of the copy. After any error of the
-sink it is opened anew, its ledger is read, and every partition goes on where the ledger ends.
+sink it is opened again, its ledger is read, and every partition continues where the ledger ends.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +76,7 @@ class RestampedPlacement:
         self._is_dense = is_dense
         self._naming = naming or Naming()
         self._entries: dict[TopicPartition, LedgerEntry] = {}
-        """The ledger's last word of each partition."""
+        """The ledger's last report of each partition."""
         self._refused: dict[TopicPartition, dict[int, str]] = {}
         """Base offset of a batch that the destination does not take → why, until the ledger says so."""
         self._left_out: dict[TopicPartition, set[int]] = {}
@@ -116,7 +116,7 @@ class RestampedPlacement:
         return True
 
     def _learn(self, entry: LedgerEntry) -> None:
-        """Keep the ledger's word: where its partition goes on, and which batches are not in the copy."""
+        """Keep the ledger's word: where its partition continues, and which batches are not in the copy."""
         name = TopicPartition(entry.topic, entry.partition)
         self._entries[name] = entry
         self._left_out.setdefault(name, set()).update(one.from_offset for one in entry.skipped if one.reason == REFUSED)
@@ -189,7 +189,7 @@ class RestampedPlacement:
         return Standing(ends=ends, comparison=self._compare(name, entry, ends))
 
     def _is_another_copy(self, entry: LedgerEntry, destination_topic: str, destination_end: int) -> bool:
-        """Return whether the destination's topic was made anew, or renamed, since the entry was written."""
+        """Return whether the destination's topic was created again, or renamed, since the entry was written."""
         if entry.destination_topic != destination_topic:
             return True
         present = self._destination_ids.get(entry.destination_topic, "")
@@ -217,10 +217,10 @@ class RestampedPlacement:
         return TailComparison.SAME if same else TailComparison.DIFFERENT
 
     def _fault(self, name: TopicPartition, entry: LedgerEntry) -> str | None:
-        """Return why copying must not go on: the source's topic was made anew under its old name."""
+        """Return why copying must not continue: the source's topic was created again under its old name."""
         present = self._source_ids.get(name.topic, "")
         if entry.source_id and present and entry.source_id != present:
-            return f"the source's topic was deleted and made anew since offset {entry.to_offset} was copied; {WRITTEN_ANEW}"
+            return f"the source's topic was deleted and created again since offset {entry.to_offset} was copied; {WRITTEN_ANEW}"
         return None
 
     def begun(self, standings: Mapping[TopicPartition, Standing], source_ids: Mapping[str, str]) -> None:
@@ -283,7 +283,7 @@ class RestampedPlacement:
         try:
             portion = self._portion(name, one, plan)
         except CorruptBatch as error:
-            # Its CRC holds and its records cannot be read, which only a batch that has to be made anew must let us do.
+            # Its CRC holds and its records cannot be read, which only a batch that has to be created again must let us do.
             self._refuse(name, error.base_offset or 0, str(error))
             return None
         return portion, one, plan

@@ -1,4 +1,4 @@
-"""Decides what of a fetch is copied, only counted, left out or told as a gap, for one partition. Pure.
+"""Decides what of a fetch is copied, only counted, left out or reported as a gap, for one partition. Pure.
 
 Unlike `partition_copy.after_fetch`, whose states it shares, it knows logs with dense offsets: there a transaction's marker and an
 aborted batch have offsets and no records, and compaction leaves holes that are no loss. `copied_to` is an offset of the source:
@@ -43,7 +43,7 @@ class Plan:
     to_offset: int = 0
     """Where the portion ends in the source; 0 if there is none."""
     gap: Gap | None = None
-    """Before the portion; passed over."""
+    """Before the portion; skipped."""
 
 
 def after_fetch(
@@ -122,6 +122,6 @@ def _across(copy: PartitionCopy, header: BatchHeader, now_ms: int) -> PartitionC
         copy,
         Phase.DIVERGED,
         f"the source's batch {header.base_offset} to {header.next_offset} lies across offset {copy.copied_to}, up to which it is "
-        f"copied: the source has been written anew; {WRITTEN_ANEW}",
+        f"copied: the source has been rewritten; {WRITTEN_ANEW}",
         now_ms,
     )

@@ -21,14 +21,14 @@ class OutgoingBatch(NamedTuple):
     deltas: tuple[int, ...] | None = None
 
     def copied(self, destination_base: int, crc: int) -> CopiedBatch:
-        """Return the ledger's word for it, once it stands at `destination_base` with this CRC."""
+        """Return the ledger's word for it, once it is at `destination_base` with this CRC."""
         source = self.source
         span = source.last_offset_delta + 1
         return CopiedBatch(source.base_offset, span, source.record_count, destination_base, source.crc ^ crc, self.deltas)
 
 
 def outgoing(header: BatchHeader, batch: memoryview) -> OutgoingBatch:
-    """Return the batch as it goes out; made anew if no broker would take it as it is. Raises `CorruptBatch`."""
+    """Return the batch as it goes out; created again if no broker would take it as it is. Raises `CorruptBatch`."""
     if not needs_rebuilding(header):
         return OutgoingBatch(header, header, batch)
     made, deltas = rebuilt(header, batch)
@@ -51,7 +51,7 @@ class Portion:
     batches: Sequence[OutgoingBatch]
     skipped: Sequence[SkippedRange] = ()
     last: LedgerEntry | None = None
-    """The ledger's last word of this partition."""
+    """The ledger's last report of this partition."""
     source_id: str = ""
     destination_id: str = ""
 
@@ -100,7 +100,7 @@ class Sink(Protocol):
         source_start: int,
         destination: tuple[int, int],
     ) -> LedgerEntry | None:
-        """Return the ledger's last word of a partition once it says all that the destination holds."""
+        """Return the ledger's last report of a partition once it says all that the destination holds."""
 
     def write(self, portions: Sequence[Portion]) -> list[Outcome]:
         """Copy the portions and enter them in the ledger. Raises what concerns all of them; then `open` comes next."""

@@ -1,6 +1,6 @@
 """Decides whether fetched data may be appended: only when the mirrored schemas reach the source's end, read after the fetch.
 
-A producer registers its schema before it sends data with the id, and the registry acknowledges what stands in its topic. So the
+A producer registers its schema before it sends data with the id, and the registry acknowledges what is in its topic. So the
 schemas of whatever a fetch returned stand below the end that the topic has after the fetch. No batch is opened. What may not be
 appended is dropped and fetched again: no position has moved.
 """
@@ -36,7 +36,7 @@ class CopiesSchemas(Protocol):
         ...
 
     def trouble(self) -> str | None:
-        """Return why it does not go on."""
+        """Return why it does not continue."""
         ...
 
 

@@ -39,9 +39,9 @@ class GroupOffsets:
         self._exclude = exclude
 
     def turn(self, partitions: Callable[[], Iterable[TopicPartition]]) -> dict[str, int]:
-        """Bring each group forward to where it stands in the source; return group → partitions that were moved.
+        """Bring each group forward to where it is in the source; return group → partitions that were moved.
 
-        `partitions`: those that are copied, by the source's names. Raises ClientError, for a whole turn: the next one goes on.
+        `partitions`: those that are copied, by the source's names. Raises ClientError, for a whole turn: the next one continues.
         """
         self._translation.refresh()
         names = set(partitions())

@@ -83,7 +83,7 @@ class Sync:
         self._left_out: dict[str, list[str]] = {}
         self._troubles: dict[str, str] = {}
         self._whole_since_ms: dict[str, int] = {}
-        """When the last turn began that ended without trouble (wall clock): what stood in the source then stands in the copy."""
+        """When the last turn began that ended without trouble (wall clock): what stood in the source then is in the copy."""
         self._is_stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="mirror-sync", daemon=True)
 

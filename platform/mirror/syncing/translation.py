@@ -21,7 +21,7 @@ class Translation(Protocol):
     def destination_offset(self, name: TopicPartition, offset: int) -> int | None:
         """Return the offset of the first record that is not before the source's `offset`; None if nothing is known of it yet.
 
-        Never beyond what is copied: a consumer that goes on there misses nothing.
+        Never beyond what is copied: a consumer that continues there misses nothing.
         """
 
 

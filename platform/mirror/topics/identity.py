@@ -1,7 +1,7 @@
-"""Notices that a topic of the source was deleted and made anew under its name: its id is another one then.
+"""Notices that a topic of the source was deleted and created again under its name: its id is another one then.
 
 Offsets cannot tell: a new topic that has grown beyond the copy's end before anybody looked would be copied on from there, and its
-beginning skipped in silence. So each partition has the id under which it was last known, and how far it was copied by then; only
+beginning skipped silently. So each partition has the id under which it was last known, and how far it was copied by then; only
 if the batch before that offset is still the same in the source is the new topic taken for the old one (a copy that was promoted,
 say).
 """

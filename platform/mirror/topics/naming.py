@@ -99,7 +99,7 @@ def _rename(words: str) -> tuple[re.Pattern[str], str]:
     try:
         compiled = re.compile(pattern)
     except re.error as error:
-        raise InvalidRename(words, f"{pattern!r} is no regular expression: {error}") from error
+        raise InvalidRename(words, f"{pattern!r} is not a regular expression: {error}") from error
     groups = {int(one) for one in re.findall(r"\\(\d)", replacement)}
     if groups and max(groups) > compiled.groups:
         raise InvalidRename(words, f"{pattern!r} has {compiled.groups} groups")

@@ -3,8 +3,8 @@ Pure.
 
 The ledger says which batch of the source stands where. That they are the same is not taken from it: size, count of records and
 the CRC with the producer's fields neutral (`wire.batch.restamp`) are compared, and both CRCs were computed over the bytes that
-were read. A batch that no broker takes as it is (`needs_rebuilding`) is made anew from the source's bytes first, as the mirror
-did.
+were read. A batch that no broker takes as it is (`needs_rebuilding`) is created again from the source's bytes first, as the
+mirror did.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -186,13 +186,25 @@ def _alone(name: TopicPartition, item: _Item, kind: Kind, *, in_source: bool) ->
 
 
 def _items(chunks: Iterable[Chunk], unreadable: Kind, expired: Kind, *, in_bytes: bool) -> Iterator[_Item]:
-    """Yield what the chunks hold, by offset."""
+    """Yield what the chunks hold, by offset. An item reaches over the transaction markers and aborted batches right behind it, so
+    that two findings with only those between them are one range.
+    """
+    held: _Item | None = None
     for chunk in chunks:
-        bad = [_Item(begin, end, unreadable) for begin, end in chunk.unreadable]
+        found = [_Item(begin, end, unreadable) for begin, end in chunk.unreadable]
         if chunk.expired is not None:
-            yield _Item(*chunk.expired, expired)
-        for header, batch in chunk.batches:
-            while bad and bad[0].begin <= header.base_offset:
-                yield bad.pop(0)
-            yield _Item(header.base_offset, header.next_offset, None, header, batch, header.position if in_bytes else None)
-        yield from bad
+            found.append(_Item(*chunk.expired, expired))
+        found += (
+            _Item(header.base_offset, header.next_offset, None, header, batch, header.position if in_bytes else None)
+            for header, batch in chunk.batches
+        )
+        found += (_Item(begin, end) for begin, end in chunk.without_data)
+        for item in sorted(found, key=lambda one: one.begin):
+            if item.why is not None or item.header is not None:
+                if held is not None:
+                    yield held
+                held = item
+            elif held is not None and item.begin <= held.end:
+                held = held._replace(end=item.end)
+    if held is not None:
+        yield held

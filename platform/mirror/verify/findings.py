@@ -49,7 +49,7 @@ class Finding:
     batches: int = 0
 
     def joined(self, later: "Finding") -> "Finding | None":
-        """Return both as one range if `later` goes on where this one ends; else None."""
+        """Return both as one range if `later` continues where this one ends; else None."""
         if (self.kind, self.topic, self.partition) != (later.kind, later.topic, later.partition):
             return None
         if not (_touch(self.source, later.source) and _touch(self.destination, later.destination)):

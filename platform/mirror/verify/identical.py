@@ -144,7 +144,7 @@ def _step(name: TopicPartition, ours: _Side, theirs: _Side, findings: Findings) 
 
 
 def _told(findings: Findings, name: TopicPartition, item: _Item, alone: Kind) -> None:
-    """Enter what stands on one side only; a range that cannot be read there is told as that."""
+    """Enter what is on one side only; a range that cannot be read there is reported as that."""
     findings.add(_finding(item.why or alone, name, (item.begin, item.end)))
     if alone is Kind.MISSING and item.why is None:
         findings.batches += 1

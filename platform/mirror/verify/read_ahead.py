@@ -42,6 +42,8 @@ class Chunk:
     batches: Sequence[Batch] = ()
     unreadable: Sequence[tuple[int, int]] = field(default=())
     """Offset ranges whose bytes are damaged."""
+    without_data: Sequence[tuple[int, int]] = field(default=())
+    """Offset ranges of transaction markers and of aborted batches."""
     expired: tuple[int, int] | None = None
     """Offsets that retention deleted while the comparison ran."""
     to_offset: int = 0
@@ -111,12 +113,19 @@ class ReadAhead:
 
     def _chunk(self, fetched: FetchedPartition, job: Job) -> Chunk:
         batches: Sequence[Batch] = fetched.batches
+        without_data: list[tuple[int, int]] = []
         if self._are_transactions:
             batches = data_batches(fetched.batches, fetched.aborted)
+            kept = {header.base_offset for header, _ in batches}
+            without_data = [
+                (header.base_offset, header.next_offset)
+                for header, _ in fetched.batches
+                if header.base_offset not in kept and header.base_offset < job.to_offset
+            ]
         if batches and batches[-1][0].base_offset >= job.to_offset:
             batches = [one for one in batches if one[0].base_offset < job.to_offset]
         unreadable = [(bad.from_offset, bad.to_offset) for bad in fetched.corrupt if bad.from_offset < job.to_offset]
-        return Chunk(batches, unreadable, to_offset=min(fetched.next_offset, job.to_offset))
+        return Chunk(batches, unreadable, without_data, to_offset=min(fetched.next_offset, job.to_offset))
 
 
 def _end(fetched: FetchedPartition) -> int:

@@ -36,8 +36,8 @@ class NoLedger(MirrorError):
 
     def __init__(self, topic: str, destination: str) -> None:
         super().__init__(
-            f"{destination} has no topic {topic!r}: with Apache Kafka at an end only the mirror's ledger says which offset of "
-            f"the source stands where; give the mirror's name with --name"
+            f"{destination} has no topic {topic!r}: with Apache Kafka at an end only the mirror's ledger says where each "
+            f"offset of the source is; give the mirror's name with --name"
         )
 
 
@@ -135,7 +135,7 @@ class Verification:
                 self._over(name)
 
     def _heads(self, name: TopicPartition, start: int, end: int, findings: Findings) -> None:
-        """Tell what stands before the other log's beginning."""
+        """Tell what is before the other log's beginning."""
         source_start = self._starts[name]
         if source_start == start or not end:
             return
@@ -162,7 +162,7 @@ class Verification:
     ) -> dict[TopicPartition, int]:
         """Return the destination's ends once they have reached the source's, or time is up.
 
-        Where they are beyond the source's, a mirror has gone on: the source's end is asked anew, so that only what the source
+        Where they are beyond the source's, a mirror has gone on: the source's end is asked again, so that only what the source
         does not hold even now is left over.
         """
         deadline = time.monotonic() + self._settings.settle_ms / 1000

@@ -90,7 +90,9 @@ class EventDecoder:
             return schema_id, build(event)
         except Exception as error:  # a class may refuse its values in `__post_init__`, by any error
             said = str(error) if isinstance(error, DoesNotFit) else f"{type(error).__name__}: {error}"
-            raise Undecodable("class_mismatch", f"an event of schema {schema_id} is no {self._class_name}: {said}") from error
+            raise Undecodable(
+                "class_mismatch", f"an event of schema {schema_id} does not fit the class {self._class_name}: {said}"
+            ) from error
 
     @property
     def _class_name(self) -> str:

@@ -46,7 +46,7 @@ class PostgresPositions:
         try:
             conninfo_to_dict(dsn)
         except psycopg.ProgrammingError as error:
-            raise ReaderMisused(f"PostgresPositions: this is no address of a PostgreSQL database: {error}") from None
+            raise ReaderMisused(f"PostgresPositions: this is not an address of a PostgreSQL database: {error}") from None
         self._dsn = dsn
         self._local = _Local()
 

@@ -53,7 +53,7 @@ class LogBeganAnew(ReaderError):
     def __init__(self, partitions: Collection[TopicPartition]) -> None:
         self.partitions = frozenset(partitions)
         super().__init__(
-            f"the log of {', '.join(sorted(map(name_of, partitions)))} begins anew below what is stored: the topic was deleted "
+            f"the log of {', '.join(sorted(map(name_of, partitions)))} begins again below what is stored: the topic was deleted "
             "and made again, or its log was cut. Nothing of it was stored. Start the reader again: it begins at the group's "
             "offset"
         )

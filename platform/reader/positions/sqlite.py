@@ -1,7 +1,7 @@
 """Positions in an SQLite file, beside the application's tables.
 
 SQLite has one writer at a time: members that store at the same moment wait for each other. A process that is stopped (SIGSTOP)
-within a transaction keeps the others waiting until it goes on or is killed.
+within a transaction keeps the others waiting until it continues or is killed.
 """
 
 import sqlite3

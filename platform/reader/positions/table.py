@@ -73,7 +73,7 @@ class Rows:
             if execute(_MOVE, (to, *self._key(group, name), *held)).rowcount != 1:
                 fenced.append(name)
             elif to < held.next_offset:
-                log.error("position_moved_back", partition=name_of(name), was=held.next_offset, to=to, why="the log begins anew")
+                log.error("position_moved_back", partition=name_of(name), was=held.next_offset, to=to, why="the log begins again")
         if fenced:
             raise Fenced(fenced)
 

@@ -180,7 +180,7 @@ class HttpServer:
             return None if len(request) <= REQUEST_BYTES else _response(_text(431, "the request's header is too long"), "GET")
         words = request.split(b"\n", 1)[0].decode("latin-1").split()
         if len(words) != 3 or not words[2].startswith("HTTP/"):
-            return _response(_text(400, "this is no HTTP request"), "GET")
+            return _response(_text(400, "this is not an HTTP request"), "GET")
         method, path = words[0], words[1].partition("?")[0]
         refused = why_refused(method, lambda name: _values(request, name), self._allowed)
         if refused is not None:

@@ -20,7 +20,7 @@ class AddressInUse(HeadraceError):
         if error.errno in (errno.EACCES, errno.EPERM):
             advice = f"this user may not listen on port {port}: give another with {port_setting}"
         elif isinstance(error, socket.gaierror) or error.errno in (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT):
-            advice = f"{host} is no address of this machine: give another with {host_setting}"
+            advice = f"{host} is not an address of this machine: give another with {host_setting}"
         else:
             advice = f"stop what listens there or give another {port_setting}"
         return cls(f"{what} on {host}:{port}: {error}: {advice}")

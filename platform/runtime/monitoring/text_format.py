@@ -56,7 +56,7 @@ def text(metrics: Iterable[Metric]) -> str:
             or kind not in ("gauge", "counter", "histogram")
             or (kind == "counter") != name.endswith("_total")
         ):
-            raise ValueError(f"{name} is no name of a {kind}")
+            raise ValueError(f"{name} is not a name of a {kind}")
         lines += [f"# HELP {name} {_escaped(doc, quotes=False)}", f"# TYPE {name} {kind}"]
         for labels, value in samples:
             lines += _of_histogram(name, labels, value) if isinstance(value, Histogram) else [_line(name, labels, value)]
@@ -82,7 +82,7 @@ def _line(name: str, labels: Mapping[str, str], value: float) -> str:
 def _labels(labels: Mapping[str, str]) -> str:
     for name in labels:
         if not _LABEL.fullmatch(name):
-            raise ValueError(f"{name} is no name of a label")
+            raise ValueError(f"{name} is not a name of a label")
     words = ",".join(f'{name}="{_escaped(value, quotes=True)}"' for name, value in labels.items())
     return f"{{{words}}}" if words else ""
 

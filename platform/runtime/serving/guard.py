@@ -1,4 +1,4 @@
-"""What stands before every ASGI application of ours: the rules against browsers, the token, a bound of requests at once.
+"""What is before every ASGI application of ours: the rules against browsers, the token, a bound of requests at once.
 
 Requests about health pass the bound, so that a service under load is not taken for a dead one.
 """

@@ -26,7 +26,7 @@ SAFETY = (("X-Content-Type-Options", "nosniff"), ("X-Frame-Options", "DENY"), ("
 """Headers of every response: nobody frames it, guesses its type, or loads it into a page of another origin."""
 POLICY = "Content-Security-Policy"
 NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
-"""The policy of what is no page of ours: nothing is loaded for it."""
+"""The policy of what is not a page of ours: nothing is loaded for it."""
 
 MOST_REMEMBERED = 256
 
@@ -65,7 +65,7 @@ class AllowedHosts:
         name = _name_in(host)
         if name is None:
             return False
-        # A rebound name is never an address: the browser would have to be told the address, and then has its origin.
+        # A rebound name is never an address: the browser would have to be reported the address, and then has its origin.
         return "." not in name or _is_address(name) or name in self._names or name.endswith(self._ends)
 
 
@@ -77,7 +77,7 @@ def allowed_hosts(environment: Mapping[str, str], *more: str) -> AllowedHosts:
 def why_refused(method: str, values: Callable[[str], Sequence[str]], allowed: AllowedHosts) -> Refusal | None:
     """Return why a request must not be answered, None for one that may be. `values`: those of a header by its name.
 
-    A request without `Host` is no browser's: probes of load balancers send such.
+    A request without `Host` is not a browser's: probes of load balancers send such.
     """
     hosts = values("host")
     if len(hosts) > 1:

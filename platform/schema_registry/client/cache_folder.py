@@ -1,8 +1,8 @@
 """The cache on disk: work continues while the registry is down, in new processes too. Threads and processes may share a folder.
 
 A schema id never changes its meaning, so no entry becomes stale. The folder belongs to one registry: its name is derived from the
-address. If another registry answers at that address (a platform made anew), its first contradiction drops what the old one said.
-Entries carry a checksum; a damaged one is logged, removed, and asked for again. Layout: `docs/FORMATS.md`.
+address. If another registry answers at that address (a platform created again), its first contradiction drops what the old one
+said. Entries carry a checksum; a damaged one is logged, removed, and asked for again. Layout: `docs/FORMATS.md`.
 """
 
 import hashlib

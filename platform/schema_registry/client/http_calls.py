@@ -37,7 +37,7 @@ class RegistryAddress:
             answer = self._address.call(method, path, data, headers, within_ms=self._timeout_ms, tls=tls)
         except NoHttpAnswer as error:
             raise RegistryUnavailable(
-                f"{asked}: no answer ({error}): is the registry running there? `headrace status` tells"
+                f"{asked}: no answer ({error}): is the registry running there? `headrace status` shows it"
             ) from error
         except HttpAnswerTooLong as error:
             raise RegistryError(f"{asked}: {error}: ask for less") from error

@@ -1,6 +1,6 @@
 """Requests to a schema registry: ids for schemas, schemas for ids. Works with Confluent's and Karapace's too.
 
-The registry is asked first; its answer stays in memory for good. If the registry does not answer, the folder is used. After a
+The registry is asked first; its answer stays in memory permanently. If the registry does not answer, the folder is used. After a
 failure, calls use the folder directly for `RETRY_AFTER_MS`, so that an outage does not cost a timeout for each call.
 """
 
@@ -72,7 +72,7 @@ class RegistryClient:
                 raise
             schema_id = kept
         else:
-            # Not eternal: some registries give an id anew after a permanent deletion.
+            # Not eternal: some registries give an id again after a permanent deletion.
             self._folder.put(key, schema_id, is_eternal=False)
         self._ids.put(key, schema_id)
         return schema_id

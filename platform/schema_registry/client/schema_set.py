@@ -189,7 +189,7 @@ def of_file(path: Path) -> SchemaSet:
 
 def _version(one: dict[str, Any]) -> SetVersion:
     if not isinstance(one["schema"], str):
-        raise TypeError("a schema is no text")
+        raise TypeError("a schema is not text")
     return SetVersion(
         version=int(one["version"]),
         schema_id=None if one.get("id") is None else int(one["id"]),

@@ -54,7 +54,7 @@ def json_of(text: str, *, is_stored: bool = False) -> Any:
         # A bare word names a type: Avro's own tools accept `string` for `"string"`.
         if text.strip() in PRIMITIVES:
             return text.strip()
-        raise InvalidSchema(f"the schema is no JSON: {error}") from error
+        raise InvalidSchema(f"the schema is not JSON: {error}") from error
     return words
 
 
@@ -62,13 +62,13 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     words = dict(pairs)
     if len(words) != len(pairs):
         twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
-        raise InvalidSchema(f"the name {twice!r} stands twice in one JSON object: keep one")
+        raise InvalidSchema(f"one JSON object has the name {twice!r} twice: keep one")
     return words
 
 
 def no_constant(word: str) -> Any:
     """Refuse `NaN` and `Infinity`, which Python's JSON would take."""
-    raise InvalidSchema(f"{word} is no JSON number: write the default as a string or leave it out")
+    raise InvalidSchema(f"{word} is not a JSON number: write the default as a string or leave it out")
 
 
 def finite(word: str) -> float:
@@ -98,7 +98,7 @@ class AvroParser:
         if isinstance(words, list):
             return self._union(words, namespace, path, depth)
         if not isinstance(words, dict):
-            raise _fault(path, f"{_cut(words)} is no type: give a name, an object or a list")
+            raise _fault(path, f"{_cut(words)} is not a type: give a name, an object or a list")
         kind = words.get("type")
         match kind:
             case "array":
@@ -138,7 +138,7 @@ class AvroParser:
         for position, word in enumerate(words):
             branch = self._type(word, namespace, f"{path}/{position}", depth + 1)
             if isinstance(branch, Union):
-                raise _fault(f"{path}/{position}", "a union stands directly in a union: merge the two")
+                raise _fault(f"{path}/{position}", "a union is directly inside a union: merge the two")
             label = branch.name if isinstance(branch, Record | Enum | Fixed) else branch.kind
             if label in seen:
                 raise _fault(f"{path}/{position}", f"the union has two branches {label!r}: keep one")
@@ -158,7 +158,7 @@ class AvroParser:
         self.named[name] = record
         listed = _needed(words, "fields", path)
         if not isinstance(listed, list):
-            raise _fault(f"{path}/fields", f"{_cut(listed)} is no list of fields")
+            raise _fault(f"{path}/fields", f"{_cut(listed)} is not a list of fields")
         fields: list[Field] = []
         names: set[str] = set()
         for position, field_words in enumerate(listed):
@@ -178,10 +178,10 @@ class AvroParser:
 
     def _field(self, words: Any, namespace: str, path: str, depth: int) -> Field:
         if not isinstance(words, dict):
-            raise _fault(path, f"{_cut(words)} is no field: give an object with name and type")
+            raise _fault(path, f"{_cut(words)} is not a field: give an object with name and type")
         name = words.get("name")
         if not isinstance(name, str) or not _NAME.fullmatch(name):
-            raise _fault(path, f"{_cut(name)} is no field's name: letters, digits and _ are, not beginning with a digit")
+            raise _fault(path, f"{_cut(name)} is not a field's name: letters, digits and _ are, not beginning with a digit")
         order = words.get("order", "ascending")
         if order not in ("ascending", "descending", "ignore"):
             raise _fault(path, f"order {_cut(order)} of field {name!r} is none of ascending, descending, ignore")
@@ -236,7 +236,7 @@ class AvroParser:
         if not isinstance(name, str) or not _FULL_NAME.fullmatch(name):
             raise _fault(path, f"{_cut(name)} is no {words['type']}'s name: letters, digits and _ are, with dots between parts")
         if not isinstance(own, str) or (own and not _FULL_NAME.fullmatch(own)):
-            raise _fault(path, f"{_cut(own)} is no namespace: parts of letters, digits and _ with dots between")
+            raise _fault(path, f"{_cut(own)} is not a namespace: parts of letters, digits and _ with dots between")
         if len(name) + len(own) >= NAME_LIMIT:
             raise _fault(
                 path, f"the name {_cut(name)} in namespace {_cut(own)} is longer than {NAME_LIMIT} characters: shorten it"
@@ -259,10 +259,10 @@ def _needed(words: dict[str, Any], name: str, path: str) -> Any:
 def _names(words: dict[str, Any], name: str, form: re.Pattern[str], path: str, *, is_needed: bool = False) -> tuple[str, ...]:
     listed = _needed(words, name, path) if is_needed else words.get(name, [])
     if not isinstance(listed, list):
-        raise _fault(f"{path}/{name}", f"{_cut(listed)} is no list of names")
+        raise _fault(f"{path}/{name}", f"{_cut(listed)} is not a list of names")
     for one in listed:
         if not isinstance(one, str) or not form.fullmatch(one):
-            raise _fault(f"{path}/{name}", f"{_cut(one)} is no name: letters, digits and _ are, not beginning with a digit")
+            raise _fault(f"{path}/{name}", f"{_cut(one)} is not a name: letters, digits and _ are, not beginning with a digit")
     return tuple(listed)
 
 
@@ -278,7 +278,7 @@ def _aliases(words: dict[str, Any], form: re.Pattern[str], path: str) -> tuple[s
 def _doc(words: dict[str, Any], path: str) -> str | None:
     doc = words.get("doc")
     if doc is not None and not isinstance(doc, str):
-        raise _fault(f"{path}/doc", f"{_cut(doc)} is no text")
+        raise _fault(f"{path}/doc", f"{_cut(doc)} is not text")
     return doc
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_WORDS = 20
-"""So many of a list stand in a message."""
+"""So many of a list are in a message."""
 Properties = tuple[tuple[str, Any], ...]
 """Attributes to which Avro gives no meaning on this type, in the order of the text; `logicalType` is among them."""
 

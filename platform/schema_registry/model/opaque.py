@@ -1,7 +1,7 @@
 """Schemas of other kinds than Avro: stored and served, never compared. Pure.
 
-Only compatibility NONE is offered for them: what one version of a JSON Schema or of a .proto file can read of another one's data
-is not known here, and a registry that says "compatible" without knowing would be worse than one that refuses.
+A subject's first version is accepted at every level. A second one needs level NONE: the registry does not know which versions of
+a JSON Schema or of a .proto file read each other's data, and must not call them compatible.
 """
 
 import json
@@ -31,17 +31,17 @@ class OpaqueSchema:
 
 
 def opaque_schema(text: str, references: Sequence[Reference], schema_type: str, *, is_normalized: bool = False) -> OpaqueSchema:
-    """Return the schema. Raises InvalidSchema for a JSON Schema that is no JSON object or boolean; a .proto is not read."""
+    """Return the schema. Raises InvalidSchema for a JSON Schema that is not a JSON object or boolean; a .proto is not read."""
     if schema_type == "JSON":
         try:
             words = json.loads(text, parse_constant=no_constant, parse_float=finite)
         except (ValueError, RecursionError) as error:
-            raise InvalidSchema(f"the JSON Schema is no JSON: {error}") from error
+            raise InvalidSchema(f"the JSON Schema is not JSON: {error}") from error
         if not isinstance(words, dict | bool):
             raise InvalidSchema("a JSON Schema is an object, true or false")
         text = json.dumps(words, sort_keys=True, separators=(",", ":")) if is_normalized else text
     try:
         text.encode()
     except UnicodeEncodeError as error:
-        raise InvalidSchema(f"the schema holds half a surrogate pair, which is no character: {error.reason}") from error
+        raise InvalidSchema(f"the schema holds half a surrogate pair, which is not a character: {error.reason}") from error
     return OpaqueSchema(text=text, references=tuple(references), schema_type=schema_type)

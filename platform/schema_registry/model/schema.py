@@ -84,7 +84,7 @@ def _parsed(
     try:
         canonical.encode()
     except UnicodeEncodeError as error:
-        raise InvalidSchema(f"the schema holds half a surrogate pair, which is no character: {error.reason}") from error
+        raise InvalidSchema(f"the schema holds half a surrogate pair, which is not a character: {error.reason}") from error
     schema = Schema(
         text=canonical,
         references=tuple(references),

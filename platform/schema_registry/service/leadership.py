@@ -53,7 +53,7 @@ class Leadership:
         self._seat: LeaderSeat | None = None
         self._leader: SeatHolder | None = None
         self._leads_in: int | None = None
-        """The session's generation in which the seat is held and the epoch stands in the topic."""
+        """The session's generation in which the seat is held and the epoch is in the topic."""
         self._trouble: str | None = "the seat was not looked at yet"
         self._is_stopping = threading.Event()
         self._wake = threading.Event()

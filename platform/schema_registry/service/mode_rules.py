@@ -46,12 +46,12 @@ def imported(state: RegistryState, subject: str, content: Content, schema_id: in
         raise refusals.not_permitted(f"id {schema_id} is too high: the highest is {ID_LIMIT}")
     held = state.meaning(schema_id)
     if held is not None and held != content:
-        raise refusals.not_permitted(f"id {schema_id} stands for another schema already, and is never given a second meaning")
+        raise refusals.not_permitted(f"id {schema_id} belongs to another schema, and never gets a second one")
     number = version or state.next_version(subject)
     there = state.stored(subject, number)
     if there is not None and there.schema_id != schema_id:
         raise refusals.not_permitted(
-            f"version {number} of '{subject}' has id {there.schema_id} already: delete it for good first"
+            f"version {number} of '{subject}' has id {there.schema_id} already: delete it permanently first"
         )
     return SchemaRecord(
         subject=subject, version=number, schema_id=schema_id, schema=content[0], references=content[1], schema_type=content[2]

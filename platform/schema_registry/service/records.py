@@ -133,7 +133,7 @@ def decode(key: bytes | memoryview | None, value: bytes | memoryview | None) -> 
                 return None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError, InvalidSchema) as error:
         raise NotARegistryRecord(
-            f"key {bytes(key or b'')[:80]!r} is no registry record: {type(error).__name__}: {error}"
+            f"key {bytes(key or b'')[:80]!r} is not a registry record: {type(error).__name__}: {error}"
         ) from error
 
 

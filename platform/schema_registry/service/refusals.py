@@ -16,7 +16,7 @@ def schema_not_found(what: str) -> RegistryError:
 
 
 def subject_soft_deleted(subject: str) -> RegistryError:
-    return RegistryError(f"Subject '{subject}' was soft deleted: set permanent=true to delete it for good", error_code=40404)
+    return RegistryError(f"Subject '{subject}' was soft deleted: set permanent=true to delete it permanently", error_code=40404)
 
 
 def subject_not_soft_deleted(subject: str) -> RegistryError:
@@ -25,7 +25,7 @@ def subject_not_soft_deleted(subject: str) -> RegistryError:
 
 def version_soft_deleted(subject: str, version: int) -> RegistryError:
     return RegistryError(
-        f"Subject '{subject}' version {version} was soft deleted: set permanent=true to delete it for good", error_code=40406
+        f"Subject '{subject}' version {version} was soft deleted: set permanent=true to delete it permanently", error_code=40406
     )
 
 
@@ -49,19 +49,19 @@ def no_mode_to_delete(subject: str) -> RegistryError:
 
 
 def invalid_version(word: object) -> RegistryError:
-    return RegistryError(f'{word!r} is no version: give a number from 1, -1 or "latest"', error_code=42202)
+    return RegistryError(f'{word!r} is not a version: give a number from 1, -1 or "latest"', error_code=42202)
 
 
 def invalid_level(word: object) -> RegistryError:
     return RegistryError(
-        f"{word!r} is no compatibility level: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE",
+        f"{word!r} is not a compatibility level: NONE, BACKWARD, FORWARD, FULL, or one of the last three with _TRANSITIVE",
         error_code=42203,
     )
 
 
 def invalid_mode(word: object) -> RegistryError:
     return RegistryError(
-        f"{word!r} is no mode that is kept here: READWRITE, READONLY, READONLY_OVERRIDE, IMPORT", error_code=42204
+        f"{word!r} is not a mode that is kept here: READWRITE, READONLY, READONLY_OVERRIDE, IMPORT", error_code=42204
     )
 
 
@@ -71,8 +71,8 @@ def not_permitted(what: str) -> RegistryError:
 
 def only_none(subject: str, schema_type: str, level: str) -> RegistryError:
     return not_permitted(
-        f"schemas of type {schema_type} are kept with compatibility NONE only, they are not compared here, and subject "
-        f"'{subject}' is to keep {level}: PUT /config/{subject} with NONE first, or use AVRO"
+        f"this registry does not compare schemas of type {schema_type}, and subject '{subject}' has level {level}: a second "
+        f"version needs level NONE. PUT /config/{subject} with NONE first, or use AVRO"
     )
 
 
@@ -81,7 +81,7 @@ def still_referenced(subject: str, version: int, by: list[str]) -> RegistryError
 
 
 def invalid_subject(subject: str, why: str) -> RegistryError:
-    return RegistryError(f"{subject!r} is no subject's name: {why}", error_code=42208)
+    return RegistryError(f"{subject!r} is not a subject's name: {why}", error_code=42208)
 
 
 class NoLeader(RegistryError):

@@ -74,7 +74,7 @@ class RegistryState:
         content = (record.schema, record.references, record.schema_type)
         held = self._contents.get(record.schema_id)
         if held is not None and held != content:
-            return f"id {record.schema_id} stands for another schema already"
+            return f"id {record.schema_id} belongs to another schema"
         is_second_id = held is None and self._ids.get(content, record.schema_id) != record.schema_id
         if is_second_id and self.mode(record.subject) is not Mode.IMPORT:
             return f"the schema has id {self._ids[content]} already, not {record.schema_id}"

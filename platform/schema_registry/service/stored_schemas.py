@@ -115,10 +115,12 @@ class StoredSchemas:
         """
         if level is CompatibilityLevel.NONE:
             return []
-        if not isinstance(schema, Schema):
-            raise refusals.only_none(subject, schema.schema_type, level)
         with self.reading() as state:
             compared = state.versions(subject) if against is None else [against]
+            if not compared:
+                return []
+            if not isinstance(schema, Schema):
+                raise refusals.only_none(subject, schema.schema_type, level)
             contents = [(stored, state.content(stored.schema_id)) for stored in compared]
         name = level, tuple((stored.version, stored.schema_id) for stored, _ in contents)
         if known is not None and name in known:

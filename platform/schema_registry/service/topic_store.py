@@ -149,7 +149,7 @@ class TopicStore:
                     f"{self.topic} ends at {end}, offset {read_before} was read before: records were lost"
                 )
             if not self._moved.wait_for(lambda: self._next_offset >= end, self._request_timeout_ms / 1000):
-                raise refusals.store_failed(f"the reader of {self.topic} stands at {self._next_offset}, before its end {end}")
+                raise refusals.store_failed(f"the reader of {self.topic} is at {self._next_offset}, before its end {end}")
 
     def write(self, records: Sequence[RegistryRecord | Noop], epoch: int | None = None) -> str | None:
         """Return None if every record was read back and applied, else why one was refused. One write at a time.

@@ -1,7 +1,7 @@
 """The end of a logger that sends for itself, within its time: each step has what is left, and one that fails does not end it.
 
 A second of the time is kept for the last report, which seals the run; a quarter where that is less. A thread in a request that
-nobody answers is left behind, and ends by itself.
+nobody answers is left behind, and ends unexpectedly.
 """
 
 from collections.abc import Callable

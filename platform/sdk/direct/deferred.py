@@ -47,7 +47,7 @@ class Deferred:
         self._overflowed = itertools.count()
         self._has_overflowed = False
         self._counted = 0
-        """Of `_overflowed`: those that `drain` has told, and its own looks."""
+        """Of `_overflowed`: those that `drain` has reported, and its own looks."""
 
     def __len__(self) -> int:
         """Return how many events are kept."""

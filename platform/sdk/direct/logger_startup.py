@@ -133,7 +133,9 @@ class LoggerStartup:
             raise self.refusal.with_traceback(None) from None
 
     def stop(self, timeout_ms: int) -> None:
-        """End the thread, from another one, in about `timeout_ms`. In a request that nobody answers it ends by itself, later."""
+        """End the thread, from another one, in about `timeout_ms`. In a request that nobody answers it ends unexpectedly,
+        later.
+        """
         self._stopping.set()
         self._woken.set()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -22,7 +22,7 @@ class Outages:
         self._outages: dict[str, _Outage] = {}
 
     def failed(self, what: str, now_ms: int) -> bool:
-        """Note that `what` did not do its part; return whether that is to be told."""
+        """Note that `what` did not do its part; return whether that is to be reported."""
         outage = self._outages.get(what)
         if outage is None:
             self._outages[what] = _Outage(now_ms, now_ms + self._remind_ms)

@@ -2,7 +2,7 @@
 
 An event is taken only into a window of the last acknowledged `holds`. The current window is always held, the next one from two
 minutes before it begins. For another one (a late event, a replay, a clock that jumped, a forked child's first event) the
-reporter is woken, and asked for 2, 4, … 64 windows ahead as a replay goes on. A window leaves `holds` with the report that
+reporter is woken, and asked for 2, 4, … 64 windows ahead as a replay continues. A window leaves `holds` with the report that
 tells the end of its last record.
 
 Everything here happens under the producer's lock: an event enters a window, or the window is let go, never both.
@@ -63,14 +63,14 @@ class Promises:
         """The reporter was woken and has not looked yet."""
         self._is_failing = False
         self._is_away = False
-        """A wait has ended without the acknowledgement: nobody waits again before there is one."""
+        """A wait has ended without the acknowledgement: nothing waits again before there is one."""
         self.unpromised_count = 0
         """Events that were taken though the audit had not acknowledged that their window is held."""
 
     # -- by who logs, under the lock -------------------------------------------------------------------------------------
 
     def admit(self, timestamp_ms: int, max_block_ms: int) -> bool:
-        """Return whether an event of this time is promised to be told of; False: it may be taken, and counts as unpromised.
+        """Return whether an event of this time is promised to be reported of; False: it may be taken, and counts as unpromised.
 
         Waits for the acknowledgement at most `max_block_ms`, and MOST_WAIT_MS. -1: the event was admitted before. Raises
         `Unpromised` in its place where the logger is strict. Hot: once per batch; once per event that has a key.

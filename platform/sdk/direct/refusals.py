@@ -18,8 +18,8 @@ def in_words(error: HeadraceError, *, topic: str, subject: str, record: str, reg
     """
     if isinstance(error, InvalidSchema):
         return InvalidSchema(
-            f"the schema {record} of topic {topic!r} is no schema for the registry at {registry_url}: {_reason(error)}. "
-            "Mend the schema; event_schema() makes one that is valid",
+            f"the schema {record} of topic {topic!r} is not a schema for the registry at {registry_url}: {_reason(error)}. "
+            "Correct the schema; event_schema() makes one that is valid",
             error_code=error.error_code,
         )
     if not isinstance(error, IncompatibleSchema):

@@ -204,7 +204,7 @@ class DirectTransport:
         self._lose(window_start_ms, name, count)
 
     def flush(self, timeout_ms: int) -> None:
-        """Raises `FlushTimedOut` (the sending goes on) and `DeliveryFailed` (some were given up, and are counted)."""
+        """Raises `FlushTimedOut` (the sending continues) and `DeliveryFailed` (some were given up, and are counted)."""
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         if not self._startup.await_up(timeout_ms):
             raise FlushTimedOut(len(self._early) + self._producer.held_records, timeout_ms, self._startup.trouble)

@@ -26,7 +26,7 @@ class EventEncoder:
     def __init__(
         self, schema: Mapping[str, Any] | str, server_name: str | None = None, *, make_writer: "MakeWriter | None" = None
     ) -> None:
-        """Raises `SchemaRefused` for what is no Avro record with `event_time` (timestamp-millis) and `server` (string).
+        """Raises `SchemaRefused` for what is not an Avro record with `event_time` (timestamp-millis) and `server` (string).
 
         `server_name` is the server of events that do not name theirs; without it they have to. `make_writer`: the fastest that
         there is, unless given.
@@ -35,7 +35,7 @@ class EventEncoder:
             words = json.loads(schema) if isinstance(schema, str) else json.loads(json.dumps(schema))
             parsed = fastavro.parse_schema(words)
         except (ValueError, TypeError, KeyError, SchemaParseException) as error:
-            raise SchemaRefused(f"the schema of the events is no Avro schema: {error!r}") from error
+            raise SchemaRefused(f"the schema of the events is not an Avro schema: {error!r}") from error
         fields = {field["name"]: field["type"] for field in words.get("fields", [])} if isinstance(words, dict) else {}
         time_type = fields.get(EVENT_TIME)
         if not isinstance(time_type, dict) or (time_type.get("type"), time_type.get("logicalType")) != (

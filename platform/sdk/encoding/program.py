@@ -156,7 +156,7 @@ class _Compiler:
         if kind == "fixed":
             return (Kind.FIXED, words["size"])
         if kind == "enum":
-            # Of a symbol that stands there twice, the first counts.
+            # Of a symbol that is given twice, the first counts.
             symbols = list(enumerate(words["symbols"]))
             return (Kind.ENUM, {symbol: varint(2 * index) for index, symbol in reversed(symbols)})
         if kind == "array":

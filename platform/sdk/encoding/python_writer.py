@@ -1,6 +1,6 @@
 """Makes Python code of a program: one function a record, which checks and encodes an event in one pass.
 
-No name and no value of the schema stands in the code: it takes them as constants (`C0`, `C1`, …). Each field becomes one or two
+No name and no value of the schema is in the code: it takes them as constants (`C0`, `C1`, …). Each field becomes one or two
 pieces of bytes; one join makes the record of them. Whatever is not as plain as the program has it raises, and is not encoded
 here. `PythonWriter.source` is the code.
 """

@@ -1,7 +1,7 @@
 """Encodes with fastavro, and puts its refusals into words. Slow; it decides what the fast writers leave open.
 
 Each event is validated before it is written, because the writer alone lets pass what no reader should see: 2**31 as an int, 1.5
-as a long, true as 1, a misspelt field left out in silence.
+as a long, true as 1, a misspelt field left out silently.
 """
 
 import io

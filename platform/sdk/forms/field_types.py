@@ -132,7 +132,7 @@ def decimal(digits: DecimalDigits, path: str) -> AvroField:
 
 
 def _unscaled(value: Decimal, precision: int, scale: int) -> int | None:
-    """Return value x 10^scale; None when it is no whole number or has more digits than `precision`."""
+    """Return value x 10^scale; None when it is not a whole number or has more digits than `precision`."""
     sign, digits, exponent = value.as_tuple()
     if not isinstance(exponent, int):
         return None

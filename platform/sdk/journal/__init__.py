@@ -1,8 +1,8 @@
-"""The journal: events stand in files beside the application, safe from its death, until `headrace agent` ships them.
+"""The journal: events are in files beside the application, safe from its death, until `headrace agent` ships them.
 
 `journal`: what an agent reads (`Journal`; `listing` finds them); `position` has the values it gets; `enrolment` makes it known.
 `transport`: the application's side, with its `settings`, its `room` (quotas) and `group_sync` (durability). `files`: what
-stands on the disk.
+is on the disk.
 """
 
 from .errors import JournalDamaged, JournalError, JournalLocked, JournalNotDurable, JournalRefused, JournalTooNew, SegmentGivenUp

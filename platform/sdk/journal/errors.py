@@ -1,4 +1,4 @@
-"""What can be wrong with a journal, by name. A full journal is no error: its drops are counted."""
+"""What can be wrong with a journal, by name. A full journal is not an error: its drops are counted."""
 
 from ..errors import SdkError
 
@@ -36,6 +36,6 @@ class JournalNotDurable(JournalError):
 
 
 class SegmentGivenUp(JournalError):
-    """A full journal gave up a segment that its reader was about to ship. It is counted; the reader goes on behind it."""
+    """A full journal gave up a segment that its reader was about to ship. It is counted; the reader continues behind it."""
 
     retriable = True

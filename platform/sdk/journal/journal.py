@@ -76,7 +76,7 @@ class Journal:
         return JournalChunk(records.records, end, unreadable)
 
     def is_ended(self, position: Position) -> bool:
-        """Return whether nothing stands behind `position`, and nothing ever will: closed, or its writer is dead."""
+        """Return whether nothing is behind `position`, and nothing ever will: closed, or its writer is dead."""
         is_over = not self.is_alive or position.byte == self.head.segment_bytes
         return is_over and self.read(position, 1).end == position
 
@@ -217,7 +217,7 @@ class _Walk:
         return self._left_bytes > 0 and (self._until is None or self._place[:2] < self._until[:2])
 
     def _read_segment(self, *, is_final: bool = False) -> bool:
-        """Read on in the place's segment. Return whether the reading goes on in another one."""
+        """Read on in the place's segment. Return whether the reading continues in another one."""
         is_final = is_final or not self._is_alive
         segment = self._place.segment
         dropped = Dropped.read(self._journal.folder).segments
@@ -279,7 +279,7 @@ class _Walk:
         return Position(self._place.segment, end, number)
 
     def _pass_end(self, reader: SegmentReader, tail: Gap | None, is_final: bool) -> bool:
-        """Nothing readable is left in the segment and it has no record that ends it. Return whether the reading goes on."""
+        """Nothing readable is left in the segment and it has no record that ends it. Return whether the reading continues."""
         segment, size, whole = self._place.segment, reader.size_bytes, self._journal.head.segment_bytes
         later = self._later_segments()
         is_cut = size < whole
@@ -293,11 +293,11 @@ class _Walk:
                 # A record in a later segment: this one was ended before it, and only damage can hide its end.
                 return self._read_segment(is_final=True)
             if self._place.byte == HEADER_BYTES:
-                # A writer that was interrupted makes this segment anew: look at the file of that name next time.
+                # A writer that was interrupted makes this segment again: look at the file of that name next time.
                 self._journal.close_segment()
             return False
         after_power_cut = self._journal.head.writer.boot_id != boot_id()
-        # An append that the writer's death cut short, or none: it has told nobody that it took this event.
+        # An append that the writer's death cut short, or none: it has reported nobody that it took this event.
         is_sound = not is_cut and (tail is None or not after_power_cut)
         if later and is_sound and (first is None or (tail is None and whole - self._place.byte < RECORD_HEAD_BYTES)):
             self._place = Position(segment + 1, HEADER_BYTES, self._place.number)
@@ -318,7 +318,7 @@ class _Walk:
         return False
 
     def _pass_given_up(self, dropped: Collection[int]) -> bool:
-        """The place's segment was given up, and counted by the writer: even if a kill left its file. The reading goes on."""
+        """The place's segment was given up, and counted by the writer: even if a kill left its file. The reading continues."""
         self._journal.found_missing(self._place.segment, self._place.byte)
         following = self._place.segment + 1
         while following in dropped:
@@ -329,7 +329,7 @@ class _Walk:
         return True
 
     def _pass_missing(self) -> bool:
-        """The place's segment is not there. Return whether the reading goes on."""
+        """The place's segment is not there. Return whether the reading continues."""
         segment, whole = self._place.segment, self._journal.head.segment_bytes
         later = self._later_segments()
         if later and self._is_there(segment):

@@ -35,7 +35,7 @@ class Unreadable(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JournalChunk:
-    """What stands in [the position asked for, `end`). The same range gives the same content whenever it is read."""
+    """What is in [the position asked for, `end`). The same range gives the same content whenever it is read."""
 
     records: Sequence[JournalRecord]
     end: Position

@@ -49,7 +49,7 @@ class Room:
     def give_up_oldest(self, current: int) -> Counter[Kind] | None:
         """Delete the oldest segment that is neither under way nor the current one; return how many records of each kind are lost.
 
-        None if there is no such segment. The losses stand in `dropped.json` before the segment is gone. What lies before the
+        None if there is no such segment. The losses are in `dropped.json` before the segment is gone. What lies before the
         agent's mark is settled, and no loss: the agent was only not there yet to delete it. Raises OSError.
         """
         with self._under_way.locked() as mark:

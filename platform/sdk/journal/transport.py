@@ -1,6 +1,6 @@
 """The application's side of a journal: events go into mapped files, and never to the network.
 
-An event is taken when its record stands in the mapping: a kill of the process does not lose it. No lock is taken per event.
+An event is taken when its record is in the mapping: a kill of the process does not lose it. No lock is taken per event.
 Where one is needed (a segment is full), a signal handler or `__del__` that interrupts its holder finds the journal full then.
 A child of a fork never writes here.
 """
@@ -133,7 +133,7 @@ class JournalTransport:
         return False
 
     def take(self, body: bytes, timestamp_ms: int, key: bytes | None, max_block_ms: int) -> str | None:
-        """Return None once the event stands in the journal, else the name of the loss that was counted. Hot.
+        """Return None once the event is in the journal, else the name of the loss that was counted. Hot.
 
         Raises `JournalNotDurable`, only with `is_durable`: whether a power cut would lose the event is not known.
         """
@@ -147,7 +147,7 @@ class JournalTransport:
         return None
 
     def take_many(self, records: Sequence[tuple[bytes, int, bytes | None]]) -> int:
-        """Return how many of the first (body, timestamp in ms, key) stand in the journal; the others found no room.
+        """Return how many of the first (body, timestamp in ms, key) are in the journal; the others found no room.
 
         Counts no loss and does not wait: who hands them over still has them. `is_durable`: one flush of the disk for all; raises
         `JournalNotDurable` as `take`.

@@ -94,7 +94,7 @@ def _from_gzip(data: _Bytes, max_bytes: int) -> bytes:
     room, at = max_bytes, 0
     while at < len(view):
         unpacker = zlib.decompressobj(_GZIP_WINDOW)
-        # What stands behind a member's end is copied. So each member is fed in slices that begin small: else a body of very many
+        # What is behind a member's end is copied. So each member is fed in slices that begin small: else a body of very many
         # tiny members would be copied once for each of them.
         slice_bytes = _GZIP_SLICE_BYTES
         while not unpacker.eof:

@@ -29,7 +29,7 @@ except ImportError:  # no wheel for this machine: the portable fallback
 
 
 def crc32c(data: bytes | bytearray | memoryview, value: int = 0) -> int:
-    """Return the CRC-32C of `data`, going on from `value`, the CRC of what came before it."""
+    """Return the CRC-32C of `data`, continuing from `value`, the CRC of what came before it."""
     return _compute(data, value)
 
 

@@ -1,6 +1,6 @@
 """Giving a batch another producer: its id, epoch, sequence and the transactional flag, all of them in the header.
 
-The records behind the header are neither read nor packed anew. The CRC follows from the old one and from what differs in the
+The records behind the header are neither read nor packed again. The CRC follows from the old one and from what differs in the
 header (`crc32c.patched`), so a batch that was damaged before is damaged after. Source: Kafka's `DefaultRecordBatch`; decision 30.
 """
 
@@ -113,7 +113,7 @@ def needs_rebuilding(header: BatchHeader) -> bool:
 
 
 def rebuilt(header: BatchHeader, batch: Buffer) -> tuple[memoryview, list[int]]:
-    """Return the batch made anew, and the offset delta that each record had.
+    """Return the batch created again, and the offset delta that each record had.
 
     Offsets are dense, timestamps are those that a consumer of the batch reads, the codec stays. For batches that
     `needs_rebuilding` alone. Raises `CorruptBatch`.

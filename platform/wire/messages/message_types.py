@@ -22,7 +22,7 @@ def message_type(side: Side, api_key: int, version: int) -> type[Any]:
         return load_request_schema(api_key, version) if side == "request" else load_response_schema(api_key, version)
     except KioIndexError:
         raise UnsupportedVersion(
-            f"no {side} of API {api_key} version {version} is known here: ask ApiVersions which versions the server speaks",
+            f"no {side} of API {api_key} version {version} is known here: ask ApiVersions which versions the server supports",
             api_key=api_key,
             version=version,
         ) from None

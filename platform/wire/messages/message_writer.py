@@ -225,7 +225,7 @@ def _blob(data: bytes | None, *, flexible: bool) -> bytes:
 def _not_null(write: Write) -> Write:
     def write_given(value: Any) -> bytes:
         if value is None:
-            raise TypeError("a null where something must stand")
+            raise TypeError("null for a field that is not nullable")
         return write(value)
 
     return write_given

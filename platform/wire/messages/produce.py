@@ -1,6 +1,6 @@
 """Produce (key 0), request and response, read and written by hand: the way in for every byte of the log. Versions 3 to 9.
 
-Versions 0 to 2 carry message formats older than batches and are refused; servers advertise them all the same, because librdkafka
+Versions 0 to 2 carry message formats older than batches and are refused; servers advertise them anyway, because librdkafka
 before 2.11.1 turns compression off where they are missing. Source: Kafka's ProduceRequest.json, ProduceResponse.json.
 
     request    [transactional id] · acks int16 · timeout int32 · topics [ name · partitions [ index int32 · records bytes ] ]
@@ -283,7 +283,7 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
 
 
 def decode_response(version: int, body: Body) -> ProduceResponse:
-    """Return the response; a record error's message stands in for a missing general one. Raises as `decode_request` does."""
+    """Return the response; a record error's message is in for a missing general one. Raises as `decode_request` does."""
     flexible = _is_flexible(version)
     view = memoryview(body)
     try:

@@ -43,7 +43,7 @@ class SinglePartitionFetch(NamedTuple):
         return self.request._replace(topics=[FetchTopic(topic.name, [wanted])])
 
     def head(self, offset: int, log_start_offset: int, size_bytes: int) -> bytes:
-        """Return what stands before `size_bytes` of records, there being no error; `offset` is high watermark and last stable."""
+        """Return what is before `size_bytes` of records, there being no error; `offset` is high watermark and last stable."""
         return self.front + partition_front(self.version, self.index, 0, offset, offset, log_start_offset, size_bytes)
 
 

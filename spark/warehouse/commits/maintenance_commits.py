@@ -105,7 +105,7 @@ def expire_snapshots(table: TopicTable, ids: Collection[int]) -> int:
         if done:
             transaction._stage((_made(RemoveSnapshotsUpdate, snapshot_ids=done),))
 
-    # After a conflict the caller chooses anew: what was an old snapshot may be a head by then.
+    # After a conflict the caller chooses again: what was an old snapshot may be a head by then.
     if not table.commit(_with_heads(table, expire), still_wanted=lambda: False):
         return 0
     return len(done)

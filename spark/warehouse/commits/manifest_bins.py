@@ -1,7 +1,7 @@
 """Manifests merged by hour: each commit leaves one, and a reader opens all that may name a file of the hours it wants.
 
 Iceberg's own merge makes one file of all, so that whoever wants the last hour reads the whole history, and each file that is
-replaced has the whole history written anew. Here 256 hours (a bin) have a manifest of their own. Bins that nothing was added to
+replaced has the whole history written again. Here 256 hours (a bin) have a manifest of their own. Bins that nothing was added to
 stay as they are, so that a merge costs as much after years as on the first day. A manifest may hold hours of many bins (a load
 of late rows): its entries are dealt out.
 """
@@ -30,7 +30,7 @@ class Plan:
     """Which of a branch's manifests a merge takes on."""
 
     kept: list[ManifestFile] = field(default_factory=list)
-    """Full ones, and those of which nobody knows the hours."""
+    """Full ones, and those of which it is unknown the hours."""
     of_one: dict[int, list[ManifestFile]] = field(default_factory=dict)
     """Bin → manifests that hold files of this bin alone."""
     of_many: list[ManifestFile] = field(default_factory=list)

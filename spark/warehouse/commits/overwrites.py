@@ -1,7 +1,7 @@
 """Snapshots of pyiceberg that take files away.
 
 Traps of pyiceberg 0.12. Threads that look for the files to be deleted share an evaluator of manifests that keeps state: with
-many manifests one may be passed over, and the commit fails with 'Missing required files to delete'. And an overwrite has no other
+many manifests one may be skipped, and the commit fails with 'Missing required files to delete'. And an overwrite has no other
 name: readers who follow a table stop at it, and pass `replace` over.
 """
 

@@ -89,7 +89,7 @@ CHOSEN: Mapping[str, Mapping[str, str]] = {
         "base offset not 0 | *": "it is replaced, whatever it was",
         "last offset delta wrong | *": "it is replaced, whatever it was",
         "transactional | *": _MORE_EXACT,
-        "transactional id | *": "transactions are not served, and who asks for one is told at once",
+        "transactional id | *": "transactions are not supported: they are refused at once",
         "log append time | *": "only the broker may say that a batch bears its time; Kafka clears the bit in silence",
         "codec [567] | *": _MORE_EXACT,
         "codec ZSTD | *": "versions below 7 may bring zstd: nobody is harmed by it",
@@ -127,7 +127,7 @@ CHOSEN: Mapping[str, Mapping[str, str]] = {
         "isolation unknown | *": _LENIENT,
     },
     "offset_for_leader_epoch": {"epoch -2* | *": _LENIENT, "current -2 | *": _LENIENT},
-    "init_producer_id": {"transactional, * | *": "transactions are not served, and who asks for one is told at once"},
+    "init_producer_id": {"transactional, * | *": "transactions are not supported: they are refused at once"},
     "api_versions": {
         "* | *features*": "features belong to Kafka's own controllers",
         "nameless | error_code": "what a client says of itself is not looked at",

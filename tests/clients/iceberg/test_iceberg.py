@@ -139,6 +139,13 @@ def test_compaction_of_what_readers_see_is_a_proof_of_its_own(engine: IcebergEng
     assert faults(stored) == []
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "another engine writes a delete file on `main` (merge-on-read)",
+    shown="as for removed rows, in each hour that it touches; `headrace query` refuses the topic",
+    when="with the next publish",
+    do="`--restore HOUR`, or `audit erased`",
+)
 @pytest.mark.parametrize("by", ["pos", "_offset"])
 def test_rows_that_a_delete_file_takes_are_counted_as_spark_reads_them(engine: IcebergEngine, stored: Stored, by: str) -> None:
     """Fault: a delete file on `main` (merge-on-read) stopped every publish of the topic."""

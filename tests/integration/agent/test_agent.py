@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from fastavro import parse_schema, schemaless_reader
 
 from headrace.client.connection.cluster import Cluster
@@ -45,7 +46,7 @@ class Application:
 
 
 def stored(live: LiveSide, topic: str) -> Counter[int]:
-    """Return how often each number stands in the topic."""
+    """Return how often each number is in the topic."""
     import io
 
     cluster = Cluster(live.bootstrap)
@@ -85,6 +86,13 @@ def test_a_journal_that_was_closed_arrives_and_its_window_is_complete(
     assert (code, "is not running" in shown, "acknowledged 2000" in shown) == (1, True, True)
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "the agent, its applications and the broker are killed at random",
+    shown="nothing once the agent is back",
+    when="after its restart",
+    do="nothing",
+)
 def test_whoever_is_killed_what_was_taken_is_there_once_and_complete(
     tmp_path: Path, live: LiveSide, agent: Callable[..., AgentProcess], audit: AuditService
 ) -> None:

@@ -122,7 +122,7 @@ tcp = "127.0.0.1:{tcp}"
     poster.stopped.set()
     poster.join()
     acknowledged = poster.acknowledged
-    # Each kill leaves journals to be shipped: how long that takes is the machine's affair, that it goes on is not.
+    # Each kill leaves journals to be shipped: how long that takes is the machine's affair, that it continues is not.
     shipped = -1
     while missing := set(acknowledged) - {each["number"] for each in stored(live, clicks)}:
         before, shipped = shipped, sum(len(stored(live, topic)) for topic in (clicks, files, syslog))

@@ -1,7 +1,7 @@
 """A network that is cut in one direction for longer than every deadline: requests or answers, of events or of reports.
 
-What must hold (docs/AUDIT.md, "Edges"): whatever is cut, no record is doubled, and none is lost without a name. While cut, no
-window is COMPLETE of which a record is not stored and reported. When it is over, the verdict follows from what a reader gets.
+What must hold (docs/AUDIT_RULES.md, "Edges"): whatever is cut, no record is doubled, and none is lost without a name. While cut,
+no window is COMPLETE of which a record is not stored and reported. When it is over, the verdict follows from what a reader gets.
 """
 
 import re
@@ -44,7 +44,7 @@ CUTS = {
     "report-answers": Cut("answers", b"/of-report-answers/"),
     "report-requests": Cut("requests", b"/of-report-requests/"),
 }
-"""Topic → what is cut of the application that logs to it. Its name stands in its reports only."""
+"""Topic → what is cut of the application that logs to it. Its name is in its reports only."""
 
 
 class Side:
@@ -94,6 +94,13 @@ def side(tmp_path: Path, zookeeper: str) -> Iterator[Side]:
     made.close()
 
 
+@pytest.mark.situation(
+    "producers",
+    "the network loses requests or answers for longer than every deadline",
+    shown="never COMPLETE meanwhile; then COMPLETE, or ACCOUNTED, `send_failed` n; nothing doubled",
+    when="its deadline; when the network is back",
+    do="nothing",
+)
 def test_whatever_is_cut_in_one_direction_nothing_is_doubled_or_lost_without_a_name(side: Side) -> None:
     cluster = Cluster(side.broker.address)
     for topic in CUTS:

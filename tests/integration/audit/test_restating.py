@@ -39,6 +39,7 @@ def restate(mirror: Process, zookeeper_chroot: str) -> Callable[..., "subprocess
     return run
 
 
+@pytest.mark.situation("groups and sinks", "a group is rewound")
 def test_restating_changes_no_cell_and_is_shown_as_redelivered(
     live: BrokerProcess,
     offline: BrokerProcess,

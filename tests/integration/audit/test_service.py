@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Producer as ForeignProducer
 
 from headrace.audit.client import sequences
@@ -26,6 +27,13 @@ from .conftest import SETTINGS
 Start = Callable[..., AuditService]
 
 
+@pytest.mark.situation(
+    "producers",
+    "a producer does not report (kcat)",
+    shown="`unaudited` n: compared from live on",
+    when="at once",
+    do="use the SDK, or accept it",
+)
 def test_audited_and_unaudited_records_are_told_apart_and_every_window_is_complete(live: BrokerProcess, audit: Start) -> None:
     service = audit(live.address)
     application = AuditedApplication(live.address, "clicks")
@@ -150,6 +158,13 @@ def test_the_service_is_up_while_clusters_are_away_and_counts_when_they_come(
         eventually(lambda: not service.get("/api/hearing")["faults"], what="no fault left")
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the audit topic holds a message that is no report",
+    shown="counted as malformed, skipped",
+    when="at once",
+    do="find who writes there",
+)
 def test_what_is_no_report_on_the_audit_topic_is_counted_and_skipped(live: BrokerProcess, audit: Start) -> None:
     service = audit(live.address)
     eventually(lambda: service.get("/api/hearing")["heard_all_ms"], what="the audit topic heard")

@@ -76,6 +76,13 @@ def log_until_shortened(live: BrokerProcess, service: AuditService, cluster: Clu
     assert end >= log_offsets(cluster, {AUDIT: EARLIEST})[AUDIT]
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the store is lost after live data expired",
+    shown="the same verdicts, from the newest checkpoint",
+    when="seconds after the restart",
+    do="nothing",
+)
 def test_a_lost_store_is_rebuilt_after_live_data_has_expired(live: BrokerProcess, audit: Start, cluster: Cluster) -> None:
     service = audit(live.address, settings=OFTEN)
     log_until_shortened(live, service, cluster)

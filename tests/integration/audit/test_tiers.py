@@ -6,6 +6,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from headrace.audit.publisher import range_reports
 from headrace.audit.publisher.sending import send_and_flush
 from headrace.client.connection.cluster import Cluster
@@ -56,6 +58,20 @@ def try_it_out(live: BrokerProcess, topic: str) -> None:
         cluster.close()
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a group that no operator named is stopped, killed or behind",
+    shown="its own row in `sinks` UNKNOWN, `silent` names it; the verdict stays",
+    when="its deadline",
+    do="start it, or name it in `without`",
+)
+@pytest.mark.situation(
+    "groups and sinks",
+    "a group that an operator named is stopped, killed or behind",
+    shown="UNKNOWN, `silent` names it",
+    when="its deadline",
+    do="start it, or `headrace audit tier remove`",
+)
 def test_a_stopped_trial_service_shuts_nothing_until_an_operator_names_it_and_again_after(
     live: BrokerProcess, audit: Start
 ) -> None:
@@ -115,7 +131,7 @@ def test_the_command_refuses_what_changes_nothing_or_contradicts_the_settings(li
         (("remove", "orders", "consumer:billing"), "so only they can remove it: take it out of `tiers` or `adds`"),
         (("add", "orders", "consumer:billing"), "name consumer:billing for orders already"),
         (("add", "orders", "consumer:gone"), "take it out of `without`"),
-        (("remove", "orders", "consumer:other"), "nobody has added it"),
+        (("remove", "orders", "consumer:other"), "it was never added"),
         (("add", "orders", "mirror"), "Only groups are added and removed"),
         (("add", "ordres", "consumer:fraud"), "'ordres'"),
         (("add", "orders", "consumer:fraud", "--from", "soon"), "'soon' is neither a time"),

@@ -126,7 +126,7 @@ def test_a_groups_offsets_stay_while_members_read_the_topic_and_a_week_after_the
     scene.clock.ahead_ms = 100 * DAY_MS
     scene.restart()
     scene.later(100)
-    assert scene.left("g") == {("clicks", 0)}, "the group was not seen empty while there was no broker"
+    assert scene.left("g") == {("clicks", 0)}, "the group was not seen empty while there was not a broker"
     reader.close()
     scene.later(100)
     scene.restart()

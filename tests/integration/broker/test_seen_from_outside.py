@@ -162,7 +162,7 @@ def test_connections_refusals_and_parked_fetches_are_seen(broker: BrokerProcess,
     eventually(lambda: Scrape(http_port).sum("fetches_parked") == 0, what="no parked fetch left")
 
     for hostile, reason in (
-        (b"\x00\x00\x00\x01garbage that is no frame", "size"),
+        (b"\x00\x00\x00\x01garbage that is not a frame", "size"),
         (frame(3, 9, 1, b"\xff\xff\xff\xff\x0f"), "malformed"),
         (frame(300, 0, 1, b""), "not_served"),
     ):

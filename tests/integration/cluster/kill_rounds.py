@@ -2,7 +2,7 @@
 
 A round adds records to some topics and starts a load of all on a cluster of two workers, into an object store with its catalog
 behind a proxy that drops, delays and repeats. Executors, their Pythons and whole workers are killed at random; the driver is
-killed at a random time, at a step of a commit, at a random request to the catalog, or lives. Then loads without trouble go on
+killed at a random time, at a step of a commit, at a random request to the catalog, or lives. Then loads without trouble continue
 till all is done. An oracle of its own reads the table's files and compares them with what the brokers acknowledged.
 """
 

@@ -130,7 +130,7 @@ def test_spark_submit_of_our_wheel_loads_the_same_rows_and_the_same_books_as_loc
     assert sorted(
         rows + [(1, offset) for partition, offset, _ in stage.in_the_log() if (partition, offset) not in rows]
     ) == sorted((partition, offset) for partition, offset, _ in stage.in_the_log()), (
-        "the record that is no row is the only one that is missing"
+        "the record that is not a row is the only one that is missing"
     )
     assert not list(tmp_path.rglob("*.parquet")), "something was written here"
 

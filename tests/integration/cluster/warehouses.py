@@ -1,4 +1,4 @@
-"""A warehouse in an object store whose catalog stands behind an unruly proxy, and the oracle that asks beside it."""
+"""A warehouse in an object store whose catalog is behind an unruly proxy, and the oracle that asks beside it."""
 
 import os
 import uuid
@@ -61,7 +61,7 @@ class Catalogued:
         return iceberg_oracle.rows(self.files(topic), columns)
 
     def left_over(self, topic: str) -> set[Path]:
-        """Return the files that stand there and that the table does not name."""
+        """Return the files that are there and that the table does not name."""
         return set(self.world.stored(topic)) - set(self.files(topic))
 
     def end_of_log(self) -> str:

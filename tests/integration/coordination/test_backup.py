@@ -129,7 +129,7 @@ def test_what_is_no_copy_is_refused(text: str, tmp_path: Path, capsys: pytest.Ca
     file = tmp_path / "tree.json"
     file.write_text(text)
     assert main(["zookeeper", "import", "--zookeeper", "127.0.0.1:1/x", str(file)]) == 2
-    assert "is no copy that `headrace zookeeper export` wrote" in capsys.readouterr().err
+    assert "is not a copy that `headrace zookeeper export` wrote" in capsys.readouterr().err
 
 
 def test_a_tree_that_was_set_back_issues_nothing_until_it_is_brought_back(session: Session, tmp_path: Path) -> None:

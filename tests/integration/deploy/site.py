@@ -10,7 +10,7 @@ _PORT = re.compile(r"(?<=127\.0\.0\.1:)\d+|(?<=port[= ])\d+|(?<=port = )\d+|(?<=
 
 
 class Site:
-    """What stands in the files is translated: ports of the documentation to free ones, /etc and /var/lib to folders."""
+    """What is in the files is translated: ports of the documentation to free ones, /etc and /var/lib to folders."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

@@ -1,5 +1,5 @@
 """HAProxy with `deploy/haproxy/haproxy.cfg` in front of two brokers and a registry: a broker that is killed is taken out, and
-clients go on bootstrapping through the same address.
+clients continue bootstrapping through the same address.
 """
 
 import os

@@ -1,6 +1,6 @@
 """docs/OPERATIONS.md, "A lost ZooKeeper", on an ensemble of three: one member's disk is lost, then all disks are.
 
-Clients go on meanwhile; what was sent is known by the ids in the values, what is there is read by confluent-kafka.
+Clients continue meanwhile; what was sent is known by the ids in the values, what is there is read by confluent-kafka.
 """
 
 import shutil
@@ -99,7 +99,7 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
                 eventually(lambda log=broker: FORGOTTEN in log.log, within_ms=60_000, what=f"told by {broker.log[-2000:]}")
             sending.goes_on()
             assert [path for broker in brokers for path in broker.data.glob("*.gone.*")] == []
-            # One dies before anybody has helped. It does not start: clients would make its topics anew, beside its logs.
+            # One dies before anybody has helped. It does not start: clients would make its topics again, beside its logs.
             brokers[1].kill()
             brokers[1].launch()
             eventually(lambda: not brokers[1].process.is_running(), within_ms=60_000, what="broker 2 refuses")

@@ -150,6 +150,13 @@ class Site:
             self.mirror_flag(topic, "false")
 
 
+@pytest.mark.situation(
+    "live log",
+    "the live disk is lost with the audit topic, and filled again from offline",
+    shown="INCOMPLETE, missing n at live, for what was not copied; the rest COMPLETE; `reports_lost`",
+    when="once live is filled again",
+    do="`docs/OPERATIONS.md`",
+)
 def test_a_live_disk_with_the_platforms_own_topics_is_lost_and_what_the_mirror_had_is_there_again(
     zookeeper_chroot: str, tmp_path: Path
 ) -> None:
@@ -187,7 +194,7 @@ def test_a_live_disk_with_the_platforms_own_topics_is_lost_and_what_the_mirror_h
         headrace("group", "reset", "readers", "--bootstrap", live, "--shift-by", "0", "--execute")
         both.mirror.start()
         site.agent.start()
-        # Everything goes on.
+        # Everything continues.
         send(live, "after", 200)
         after_at, _ = site.log("after", 5)
         read = [value for partition in records_in(live, "clicks", "readers") for _, value in partition]
@@ -200,7 +207,7 @@ def test_a_live_disk_with_the_platforms_own_topics_is_lost_and_what_the_mirror_h
         eventually(lambda: schemas(site.beside) == schemas(both.registry), what="the schemas beside the offline cluster")
         names = {event_of(value)[0] for partition in records_in(live, "orders") for _, value in partition}
         assert names == {"copied", "kept", "after"}
-        # What is lost is told, with its number and the tier; the rest has its verdict, and goes on having one.
+        # What is lost is told, with its number and the tier; the rest has its verdict, and continues having one.
         site.becomes(lost_at, "INCOMPLETE")
         window = site.window(lost_at)
         assert (window["missing"], window["first_bad_tier"]) == (lost, "live")

@@ -1,7 +1,7 @@
-"""A ZooKeeper that comes back older than it was: from a copy or a snapshot of its disk, while brokers and logs go on.
+"""A ZooKeeper that comes back older than it was: from a copy or a snapshot of its disk, while brokers and logs continue.
 
-What must hold (docs/AUDIT.md, "Edges"): no producer id is issued twice, for a broker would take another application's records for
-repeated ones; no topic that was made since is set aside; a group reads on from an older commit, and misses nothing.
+What must hold (docs/AUDIT_RULES.md, "Edges"): no producer id is issued twice, for a broker would take another application's
+records for repeated ones; no topic that was made since is set aside; a group reads on from an older commit, and misses nothing.
 """
 
 import shutil
@@ -98,7 +98,7 @@ def test_a_broker_refuses_an_older_zookeeper_and_after_the_runbook_no_id_is_issu
             send(broker.address, "clicks", [b"second"])
             assert values_in(broker.address, "clicks") == [b"first", b"second"]
             assert values_in(broker.address, "made-since") == [b"kept"]
-            # The copy is from before the last commit: the group handles the record once more, and misses none.
+            # The copy is from before the last commit: the group handles the record again, and misses none.
             assert read_by_group(broker.address, "clicks", 2) == [b"first", b"second"]
         finally:
             broker.kill()

@@ -1,4 +1,4 @@
-"""docs/OPERATIONS.md's runbooks, as they stand there: a rolling upgrade and back under load, a lost disk of either cluster, a
+"""docs/OPERATIONS.md's runbooks, as they are there: a rolling upgrade and back under load, a lost disk of either cluster, a
 lost ZooKeeper. What was sent is known by the ids in the values; what is there is read by confluent-kafka.
 """
 
@@ -51,7 +51,7 @@ def values_in(address: str, topic: str) -> list[list[bytes]]:
 
 
 class Sending:
-    """An application that goes on sending; `stop` returns what it sent, each partition's in order, all of it acknowledged."""
+    """An application that continues sending; `stop` returns what it sent, each partition's in order, all of it acknowledged."""
 
     def __init__(self, address: str, topic: str) -> None:
         self._producer = Producer({"bootstrap.servers": address, "enable.idempotence": True, "linger.ms": 5, "log_level": 0})
@@ -87,7 +87,7 @@ class Sending:
         return self.sent
 
     def goes_on(self) -> None:
-        """Return once more was acknowledged than now."""
+        """Return again was acknowledged than now."""
         before = self.acknowledged
         eventually(lambda: self.acknowledged > before + 200, within_ms=60_000, what="records acknowledged again")
 

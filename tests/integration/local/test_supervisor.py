@@ -154,9 +154,9 @@ def test_a_process_that_stands_still_is_shown_with_its_reason_and_is_not_started
         control.up(layout, timeout_ms=20_000)
         assert main(["status"]) == 0
         before = control.running(layout).process("mirror")
-        replace_file(tmp_path / "trouble", b"stands still since noon: no broker answers")
+        replace_file(tmp_path / "trouble", b"has made no progress since noon: no broker answers")
         eventually(lambda: main(["status"]) == 1, what="the standstill in the status")
-        assert "mirror is unhealthy: stands still since noon: no broker answers. What to do:" in capsys.readouterr().err
+        assert "mirror is unhealthy: has made no progress since noon: no broker answers. What to do:" in capsys.readouterr().err
         (tmp_path / "trouble").unlink()
         eventually(lambda: main(["status"]) == 0, what="well by itself")
         assert control.running(layout).process("mirror").pid == before.pid

@@ -7,7 +7,7 @@ catalog or a lease asked). Beside it others load, publish, or compact as well. T
     rows      what DuckDB reads from the raw files of both branches is what was loaded, each row once, less what retention dropped
     books     what the audit was told is all that was ever loaded, each row once; nothing is withdrawn
     proofs    recomputed from the files, all are right
-    leftovers after a clean-up the files that stand there are those that the table names
+    leftovers after a clean-up the files that are there are those that the table names
 """
 
 import argparse
@@ -51,14 +51,14 @@ ENDS_S = 120.0
 
 
 class World:
-    """One table, and what must stand in it."""
+    """One table, and what must be in it."""
 
     def __init__(self, folder: Path, chance: random.Random) -> None:
         self.stored = Stored(folder / "warehouse", TOPIC)
         self.home = folder
         self.chance = chance
         self.rows: dict[int, int] = {}
-        """Offset → hour, of the rows that must stand in the table."""
+        """Offset → hour, of the rows that must be in the table."""
         self.ever: set[int] = set()
         self.first_hour = 0
         self.loads = 0

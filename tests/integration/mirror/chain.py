@@ -50,7 +50,7 @@ class Site:
         assert producer.flush(60) == 0
 
     def files(self, topic: str, partition: int) -> list[tuple[int, bytes]]:
-        """Return what stands in the partition's files: each batch's base offset, and its bytes but for the leader epoch."""
+        """Return what is in the partition's files: each batch's base offset, and its bytes but for the leader epoch."""
         found = []
         for path in sorted((self.broker.data / f"{topic}-{partition}").glob("*.log")):
             data, at = path.read_bytes(), 0

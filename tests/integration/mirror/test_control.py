@@ -41,7 +41,7 @@ def test_a_paused_topic_stands_still_and_says_why_while_another_is_copied(fresh:
     eventually(lambda: "disk full" in held(fresh, "clicks"), what="the pause told")
     assert fresh.offset(fresh.offline, "clicks", 0) == before
     eventually(lambda: fresh.status()["destination"]["lag_bytes"] > 0, what="the lag told")
-    # Longer than --stall-after-ms: what stands still because it is to is no fault.
+    # Longer than --stall-after-ms: what makes no progress because it is to is not a fault.
     told_ms = fresh.status()["at_ms"]
     eventually(lambda: fresh.status()["at_ms"] > told_ms + 1_500, what="a later status")
     assert fresh.status()["state"] == "ready"

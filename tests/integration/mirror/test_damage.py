@@ -28,7 +28,7 @@ def segments(pair: Pair) -> list[str]:
 
 
 def test_what_retention_takes_before_it_is_copied_is_passed_over_and_told(fresh: Pair) -> None:
-    """Names a fault: it was told as 'mirror silent', and how many records it was could not be known."""
+    """Names a fault: it was reported as 'mirror silent', and how many records it was could not be known."""
     fresh.live.kill()
     fresh.live = type(fresh.live)(
         fresh.live.folder, fresh.live_zookeeper, port=fresh.live.port, settings={"log.retention.check.interval.ms": 50}
@@ -93,7 +93,7 @@ def test_a_source_that_lost_its_tail_stops_the_copy_even_when_it_grows_again(fre
     eventually(lambda: state() == ["diverged"], what="a new mirror to tell it too")
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
 
-    # The advice of the error: delete the copy, and it is made anew.
+    # The advice of the error: delete the copy, and it is created again.
     administrator = AdminClient({"bootstrap.servers": fresh.offline.address})
     administrator.delete_topics([TOPIC])[TOPIC].result(20)
     fresh.await_level(TOPIC)
@@ -130,7 +130,7 @@ def test_an_unreadable_batch_in_the_source_goes_to_quarantine_and_nothing_else_s
 
 
 def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_its_head_is_not_skipped(fresh: Pair) -> None:
-    """Fault: with batches of one size the new topic was copied on from where the old one ended, its head skipped in silence."""
+    """Fault: with batches of one size the new topic was copied on from where the old one ended, its head skipped silently."""
     admin.create_topic(fresh.cluster(fresh.live), TOPIC, 1)
     fresh.start_mirror()
     send(fresh, 20)
@@ -156,7 +156,7 @@ def test_a_source_topic_that_was_made_anew_and_has_the_same_borders_is_told_and_
         return [one["state"] for one in fresh.status().get("errors", [])]
 
     eventually(lambda: state() == ["diverged"], what="the new topic told")
-    assert "deleted and made anew" in fresh.status()["errors"][0]["error"]
+    assert "deleted and created again" in fresh.status()["errors"][0]["error"]
     assert fresh.content(fresh.offline, TOPIC, 0) == kept
     # So it stays with a new mirror.
     fresh.kill_mirror()
@@ -188,5 +188,5 @@ def test_a_source_topic_that_was_made_anew_while_no_mirror_ran_and_nothing_is_le
     delete_records(fresh.cluster(fresh.live), {TopicPartition(TOPIC, 0): end})
     fresh.launch_mirror()
     eventually(lambda: [one["state"] for one in fresh.status().get("errors", [])] == ["diverged"], what="the new topic told")
-    assert "deleted and made anew" in fresh.status()["errors"][0]["error"]
+    assert "deleted and created again" in fresh.status()["errors"][0]["error"]
     assert fresh.content(fresh.offline, TOPIC, 0) == kept

@@ -1,4 +1,4 @@
-"""Copies of topics that were deleted in the source: listed first, then removed; what is no copy stays."""
+"""Copies of topics that were deleted in the source: listed first, then removed; what is not a copy stays."""
 
 import json
 import subprocess

@@ -18,7 +18,7 @@ STALL_MS = 1_500
 
 @pytest.fixture
 def hasty(zookeeper_chroot: str, tmp_path: Path) -> Iterator[Pair]:
-    """A mirror that soon reports that it stands still."""
+    """A mirror that soon reports that it makes no progress."""
     with Pair(tmp_path, zookeeper_chroot) as pair:
         pair.mirror.command += ["--stall-after-ms", str(STALL_MS)]
         yield pair
@@ -49,7 +49,7 @@ def test_a_mirror_whose_destination_hangs_says_since_when_and_goes_on_by_itself(
         assert told["destination"]["lag_bytes"] > 0
         assert told["destination"]["bootstrap"] == hasty.offline.address
         assert told["at_ms"] - told["destination"]["no_progress_since_ms"] >= STALL_MS
-        assert looked(hasty).startswith("stands still since 20")
+        assert looked(hasty).startswith("has made no progress since 20")
         assert "clicks-" in looked(hasty)
         assert hasty.mirror.is_running()
     finally:

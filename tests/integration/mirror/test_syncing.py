@@ -42,7 +42,7 @@ def test_a_group_goes_on_at_the_copy_where_it_stopped_at_the_source(fresh: Pair)
     assert offset > 0
     eventually(lambda: committed(fresh.offline, "readers") == offset, what="the same offset at the copy")
     assert committed(fresh.offline, "console-consumer-7") < 0, "excluded, as MirrorMaker does"
-    # It goes on there, without a gap and without a repetition; and is not thrown back afterwards.
+    # It continues there, without a gap and without a repetition; and is not thrown back afterwards.
     second = consume(fresh.offline.address, TOPIC, "readers", 40)
     assert first + second == [b"event %d" % number for number in range(100)]
     end = committed(fresh.offline, "readers")

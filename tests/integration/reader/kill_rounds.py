@@ -2,7 +2,7 @@
 until their partitions have moved, at random; every record is looked for in the application's table after each round.
 
 A fourth of the rounds each runs over SQLite and PostgreSQL, in a group of Kafka's protocol and in one of ZooKeeper's. PostgreSQL
-stands behind a proxy that drops and delays, most of all commits and their answers; sometimes the server itself is killed. The
+is behind a proxy that drops and delays, most of all commits and their answers; sometimes the server itself is killed. The
 table has no key, so a record that is stored twice is two rows. At the end the audit must know of each record once.
 """
 

@@ -175,5 +175,5 @@ def test_postgresql_that_is_gone_is_away_and_who_may_make_no_table_is_told(postg
             positions.read(GROUP, [A])
         assert positions.read(GROUP, [A]) == {A: Position(0, 1)}, "on a new connection"
     positions.close()
-    with pytest.raises(ReaderMisused, match="no address"):
+    with pytest.raises(ReaderMisused, match="is not an address"):
         PostgresPositions("no address at all")

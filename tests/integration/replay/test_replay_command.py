@@ -232,7 +232,7 @@ def test_a_file_of_another_format_is_refused_unless_it_is_insisted_on(live: Live
     told = refused(live, topic, other)
     assert "0 of its first 100 lines are" in told
     assert 'the first other line: {"number": 0}' in told
-    assert "expected is the combined format" in told
+    assert "expected: the combined format" in told
     code, result = replay(live, topic, other, "--any-format")
     assert (code, result["sent"], result["quarantined"]) == (0, 0, 300)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pytest
 from confluent_kafka import Producer
 
 from headrace.apps.request_rate.state import MINUTE_MS
@@ -223,6 +224,13 @@ def test_it_is_ready_before_its_topic_exists(broker: BrokerProcess, registry: Re
     assert all(line.startswith(f"{topic}  2015-05-17 ") for line in lines)
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a group is rewound",
+    shown="`redelivered` n, nothing doubled",
+    when="with the group's next report",
+    do="nothing",
+)
 def test_without_its_state_it_counts_the_log_anew_and_the_books_show_it_as_redelivered(
     broker: BrokerProcess, registry: RegistryProcess, members: Members
 ) -> None:

@@ -1,6 +1,6 @@
 """The calls that Apicurio Registry's own tests make of its Confluent-compatible API, made of ours over a real socket.
 
-Written anew from what they ask and expect: the harness itself starts Apicurio and asks its core API, and so runs against nothing
+Written again from what they ask and expect: the harness itself starts Apicurio and asks its core API, and so runs against nothing
 else (decision 44). Left out: states of artifacts, and their list of who references a version, which are Apicurio's own.
 """
 

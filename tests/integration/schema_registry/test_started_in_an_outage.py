@@ -1,5 +1,5 @@
 """The registry is killed with -9, and then the programs are started: what this machine has read before works, what it has not
-waits or fails by name, nothing goes to quarantine, and all of it goes on once the registry is back.
+waits or fails by name, nothing goes to quarantine, and all of it continues once the registry is back.
 
 Fault: `headrace tail` and `headrace sink` kept no schemas without `--schema-cache`: started in an outage they knew none.
 Fault: a sink that waited for the registry at one partition was shown as ready, for each flush of the others took its reason back.
@@ -138,7 +138,7 @@ def test_programs_started_in_the_outage_work_with_what_was_read_before(host: Hos
     assert host.registry.url in complaint
     assert "no answer" in complaint
 
-    # A sink holds what it cannot decode yet, and goes on with the rest; an application with a new schema waits.
+    # A sink holds what it cannot decode yet, and continues with the rest; an application with a new schema waits.
     sink = host.sink("known", "strange")
     eventually(lambda: host.written() == ["before", "during"], what=f"known events; {sink.output()[-2000:]}", within_ms=60_000)
     status = eventually(lambda: stalled(host.folder / "sink.json"), what="the sink's reason", within_ms=60_000)

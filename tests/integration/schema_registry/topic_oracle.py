@@ -8,7 +8,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 @dataclass(slots=True)
 class TopicSays:
-    """What stands in the topic, once records behind a newer leader's epoch are left out."""
+    """What is in the topic, once records behind a newer leader's epoch are left out."""
 
     meanings: dict[int, set[str]] = field(default_factory=dict)
     """Id → every text that was written for it."""

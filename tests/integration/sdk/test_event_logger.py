@@ -73,6 +73,13 @@ def test_what_a_clean_end_has_told_is_what_the_log_holds(live: LiveSide, cluster
     assert [record.reason for record in quarantined] == ["field 'number' is 'many' of type str, expected int"]
 
 
+@pytest.mark.situation(
+    "topics",
+    "a topic has `message.timestamp.type=LogAppendTime`",
+    shown="the logger refuses it (TopicRefused)",
+    when="at its start",
+    do="set CreateTime",
+)
 def test_a_topic_whose_broker_rewrites_the_times_is_refused_until_it_keeps_them(
     live: LiveSide, cluster: Cluster, topic: str
 ) -> None:
@@ -141,6 +148,7 @@ for number in range(50):
     assert len(acknowledged(reports)) == 50 == len(records_of(cluster, topic))
 
 
+@pytest.mark.situation("producers", "a process forks with a logger open")
 def test_the_line_at_the_exit_balances_with_what_the_broker_holds(live: LiveSide, cluster: Cluster, topic: str) -> None:
     """Parent and forked child, counted by Confluent's client."""
     program = f"""

@@ -1,5 +1,5 @@
-"""Loggers made before a server forks its workers: gunicorn with `--preload`, Celery's prefork pool. Each worker goes on as a run
-of its own, and nothing is lost or doubled when workers retire, are replaced, or are killed.
+"""Loggers made before a server forks its workers: gunicorn with `--preload`, Celery's prefork pool. Each worker continues as a
+run of its own, and nothing is lost or doubled when workers retire, are replaced, or are killed.
 
 What was taken is what the servers answered their own clients; what arrived is read by Confluent's client.
 """
@@ -236,7 +236,7 @@ def test_gunicorn_s_workers_killed_under_load_lose_nothing_that_their_journals_t
 
 
 def test_celery_s_workers_go_on_with_a_logger_that_was_made_before_the_fork(shop: Shop, cluster: Cluster) -> None:
-    """They end by `os._exit`: what they hold is flushed all the same."""
+    """They end by `os._exit`: what they hold is flushed anyway."""
     words = ["--pool", "prefork", "--concurrency", "3", "--max-tasks-per-child", "25", "--loglevel", "WARNING"]
     server = shop.process("celery", "-A", "shop:tasks", "worker", *words, "--without-gossip", "--without-mingle")
     sender = Celery("sender", broker="filesystem://")

@@ -9,6 +9,7 @@ from typing import Any
 
 import confluent_kafka
 import fastavro
+import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
@@ -43,6 +44,13 @@ tiers = ["live"]
 """
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a sink is stopped, killed or behind",
+    shown="its own row in `sinks` UNKNOWN, `silent` names it; the verdict stays",
+    when="its deadline (`sink`, three minutes)",
+    do="start it, or name it in `without`",
+)
 def test_a_sink_s_row_follows_its_destination_and_nothing_follows_its_row(tmp_path: Path, live: LiveSide) -> None:
     topic = f"counted-{uuid.uuid4().hex[:8]}"
     tier = f"sink:sink-files-{topic}"

@@ -84,6 +84,13 @@ def sink_of(folder: Path, name: str, live: LiveSide, topic: str, *words: str) ->
     return Process(command, folder / f"{name}.log")
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a sink on the offline cluster is stopped, killed or behind",
+    shown="its own row in `sinks` UNKNOWN; its group's row on live stays",
+    when="its deadline",
+    do="start it, or name it in `without`",
+)
 def test_each_has_its_row_and_a_stopped_one_s_is_its_own_affair(
     tmp_path: Path, live: LiveSide, zookeeper_chroot: str, produced: Any
 ) -> None:

@@ -98,7 +98,9 @@ class Topic:
         return {one for one, value in self.raw() if value not in self.poison}
 
     def told(self, tier: str) -> dict[str, set[str]]:
-        """Return "held" and "quarantined" → the ids that a sink has told the audit of; each must be told in one of them, once."""
+        """Return "held" and "quarantined" → the ids that a sink has reported to the audit of; each must be reported in one of
+        them, once.
+        """
         reports = [decode(value) for _, value in self.raw(AUDIT_TOPIC)]
         mine = [one for one in reports if isinstance(one, RangeReport) and (one.tier, one.topic) == (tier, self.name)]
         found: dict[str, set[str]] = {"held": set(), "quarantined": set()}
@@ -164,7 +166,7 @@ def topic(live: LiveSide) -> Iterator[Topic]:
 
 
 def records_of(folder: Path) -> list[dict[str, Any]]:
-    """Return what stands in the finished files, read by others' means."""
+    """Return what is in the finished files, read by others' means."""
     found: list[dict[str, Any]] = []
     for path in folder.glob("*/*/*/*"):
         found += [json.loads(line) for line in path.read_text().splitlines()]
@@ -225,7 +227,7 @@ def test_what_files_held_when_the_sink_was_killed_is_told_and_its_poison_put_int
 class Collector(ThreadingHTTPServer):
     """Takes batches; answers 503 to each third request, and 422 to every batch with a NUL.
 
-    Fault: the search for the refused record began anew after each 503, and never ended. Fault: the pause after a 503 grew
+    Fault: the search for the refused record began again after each 503, and never ended. Fault: the pause after a 503 grew
     however much was posted in between.
     """
 

@@ -111,7 +111,7 @@ def at_a_time(stages: Stages, process: Process, chance: random.Random) -> Callab
 
 
 def at_a_commit(stages: Stages, process: Process, chance: random.Random) -> Callable[[], bool]:
-    """Have the load wait at commits, and go on from all but the one at which it is killed."""
+    """Have the load wait at commits, and continue from all but the one at which it is killed."""
     armed = stages.home / "failpoints" / chance.choice(POINTS)
     armed.parent.mkdir(exist_ok=True)
     armed.touch()
@@ -127,7 +127,7 @@ def at_a_commit(stages: Stages, process: Process, chance: random.Random) -> Call
         left -= 1
         armed.unlink()
         reached.unlink()
-        time.sleep(0.03)  # it looks every 20 ms, and goes on
+        time.sleep(0.03)  # it looks every 20 ms, and continues
         armed.touch()
         return False
 

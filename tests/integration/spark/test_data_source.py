@@ -267,7 +267,7 @@ def test_a_stream_names_what_retention_took_in_its_progress(stage: Stage) -> Non
 
 
 def test_a_topic_that_was_made_anew_is_told_from_the_old_one(stage: Stage) -> None:
-    """Fault: with as many records as before, a stream would go on in the middle of the new log."""
+    """Fault: with as many records as before, a stream would continue in the middle of the new log."""
     schema_id = filled(stage, 50, 1)
     strict = stream_of(stage, startingOffsets="earliest")
     lax = stream_of(stage, startingOffsets="earliest", failOnDataLoss="false")
@@ -277,7 +277,7 @@ def test_a_topic_that_was_made_anew_is_told_from_the_old_one(stage: Stage) -> No
     admin.delete_topics([stage.topic])[stage.topic].result(20)
     stage.create(1)
     stage.send([(0, LONG_AGO_MS, click(schema_id, n)) for n in range(80)])
-    with pytest.raises(OffsetsLost, match="deleted and made anew"):
+    with pytest.raises(OffsetsLost, match="deleted and created again"):
         strict.reader.latestOffset(strict.at, ReadAllAvailable())
     assert len(lax.all()) == 80
 

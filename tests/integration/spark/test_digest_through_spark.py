@@ -5,6 +5,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from headrace.spark.warehouse.file_rows import join_rows, read_file
 from tests.support.spark_stage import CLICK, LONG_AGO_MS, Stage, click, event
 
@@ -72,6 +74,13 @@ def test_the_digests_of_what_was_decoded_are_those_of_sparks_files(stage: Stage)
         assert mine.hashes.totals(mine.windows) == run.record.digests[partition]
 
 
+@pytest.mark.situation(
+    "event times",
+    "events beyond 2262 or the year 10000, in the warehouse",
+    shown="quarantined, with an address; the load continues",
+    when="with the load",
+    do="`headrace quarantine list`",
+)
 def test_events_of_impossible_times_go_aside_and_the_load_goes_on(stage: Stage) -> None:
     """Faults: one event of the year 10000 stops its topic's loads for ever, one of 2^61 ms its publishing; an event's own instant
     beyond the year 9999 does the same through the file's statistics."""

@@ -76,6 +76,13 @@ def test_a_first_load_of_a_log_from_which_all_has_been_deleted_tells_it(stage: S
     assert stage.load().row_count == 1
 
 
+@pytest.mark.situation(
+    "schemas and quarantine",
+    "a schema is unknown at the load",
+    shown="quarantined, with an address",
+    when="with the load",
+    do="register the schema; replay from quarantine",
+)
 def test_writers_of_different_schemas_share_a_table_and_what_is_no_row_goes_aside(stage: Stage) -> None:
     older = stage.register(CLICK)
     newer_schema = {**CLICK, "fields": [*CLICK["fields"], {"name": "agent", "type": ["null", "string"], "default": None}]}

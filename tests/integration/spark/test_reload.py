@@ -67,6 +67,13 @@ def operator(stage: Stage) -> Operator:
     return Operator(stage)
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "hours are loaded again (`load TOPIC --reload HOUR`)",
+    shown="nothing until the commit; readers keep the published rows until the hour is proven again",
+    when="with the count",
+    do="nothing",
+)
 def test_a_lost_file_of_a_published_hour_is_loaded_again_and_published_as_the_next_revision(operator: Operator) -> None:
     stage = operator.stage
     operator.send()

@@ -169,7 +169,7 @@ def batches(stage: Stage) -> list[str]:
 @pytest.mark.whole
 @pytest.mark.parametrize("seed", range(int(os.environ.get("HEADRACE_STREAM_KILLS", "1"))))
 def test_killed_drivers_and_brokers_lose_and_double_nothing(stage: Stage, seed: int) -> None:
-    """The driver with its JVM is killed after some batches, the broker meanwhile; the next driver goes on by the checkpoint."""
+    """The driver with its JVM is killed after some batches, the broker meanwhile; the next driver continues by the checkpoint."""
     schema_id = stage.register(CLICK)
     stage.create(3)
     send(stage, schema_id, range(600))

@@ -1,4 +1,4 @@
-"""A store or a catalog that does not answer is told by name and never taken for a loss: nobody is told anything wrong."""
+"""A store or a catalog that does not answer is reported by name and never taken for a loss: nobody is told anything wrong."""
 
 import pytest
 

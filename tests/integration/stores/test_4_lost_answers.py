@@ -1,4 +1,4 @@
-"""Whichever answer of the catalog is lost on its way, and whichever request: loads go on until all is there once."""
+"""Whichever answer of the catalog is lost on its way, and whichever request: loads continue until all is there once."""
 
 from collections.abc import Iterator
 from pathlib import Path

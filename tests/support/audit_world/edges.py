@@ -58,7 +58,7 @@ class Edges:
         self._second_at = 0
         self._trimmed_to = 0
         self.words: dict[int, Counter[tuple[str, int, int]]] = {}
-        """Window → what differed at the warehouse when a person accepted it."""
+        """Window → what differed at the warehouse when an operator accepted it."""
         self._copied_below = dict.fromkeys(world.partitions, 0)
         """Partition → up to where the offline log had copied when it lost its tail."""
         self.has_changed = False
@@ -198,7 +198,7 @@ class Edges:
         return True
 
     def _border(self, log: Log) -> int | None:
-        """Return where a batch begins, among the last that stand there."""
+        """Return where a batch begins, among the last that are there."""
         borders = [
             one.offset
             for at, one in enumerate(log.held)
@@ -222,7 +222,7 @@ class Edges:
             self._told_again(partition)
 
     def _add_rows(self) -> None:
-        """A row stands there once more, or one that is of no record."""
+        """A row is there again, or one that is of no record."""
         partition = self.random.choice(self.world.partitions)
         log = self.world.warehouse.logs[partition]
         if not log.held:
@@ -238,7 +238,7 @@ class Edges:
         log.held.append(row)
         self._told_again(partition)
 
-    # -- a person's word -------------------------------------------------------------------------------------------------
+    # -- an operator's word -------------------------------------------------------------------------------------------------
 
     def _accept(self) -> None:
         """A person accepts what differs at the warehouse, where the audit says what is true."""

@@ -48,7 +48,7 @@ class Run:
     promised: dict[int, int] = field(default_factory=dict)
     """Window of the last acknowledged holds → the report that says so."""
     open: dict[int, tuple[int, int]] = field(default_factory=dict)
-    """Record that `log` took with a promise, and of whose end nothing stands on the audit topic → its window, and the report that
+    """Record that `log` took with a promise, and of whose end nothing is on the audit topic → its window, and the report that
     promised it.
     """
     heard_holds: set[int] = field(default_factory=set)
@@ -310,7 +310,7 @@ class Run:
 
     @property
     def is_known(self) -> bool:
-        """Whether its announcement stands on the audit topic: of what it logs before, nothing is promised."""
+        """Whether its announcement is on the audit topic: of what it logs before, nothing is promised."""
         return self.last_heard >= 0
 
     @property

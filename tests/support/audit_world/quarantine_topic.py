@@ -47,7 +47,7 @@ class QuarantineTopic:
             self.records.append(Aside(partition, entry, self._world.new_content()))
 
     def happens(self) -> None:
-        """Something becomes of what stands there."""
+        """Something becomes of what is there."""
         kept = self.records[self.begins_at :]
         draw = self._random.random()
         if draw < 0.4 and not any(one.is_damaged for one in self.records):
@@ -57,7 +57,7 @@ class QuarantineTopic:
             one.content, one.is_damaged = self._world.new_content(), True
 
     def read(self, *, to_end: bool = False) -> None:
-        """The audit reads on; at the end it also reads once more what it has read before."""
+        """The audit reads on; at the end it also reads again what it has read before."""
         world = self._world
         if self.position is not None and self.position < self.begins_at:
             skipped = (Skipped(self.position, self.begins_at, EXPIRED),)

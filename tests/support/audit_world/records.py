@@ -36,7 +36,7 @@ class Batch:
     """What the broker stores: under which of the numbers."""
     is_reported: bool = True
     is_altered: bool = False
-    """One of its copies stands in the live log with another content."""
+    """One of its copies is in the live log with another content."""
 
 
 class Entry(NamedTuple):

@@ -1,4 +1,4 @@
-"""The tiers behind the live log: what they take over, lose, double and alter, and what they tell the audit topic of it."""
+"""The tiers behind the live log: what they take over, lose, double and alter, and what they report to the audit topic of it."""
 
 from typing import TYPE_CHECKING
 
@@ -97,7 +97,7 @@ class Tier:
         self._say(partition, offset, offset)
 
     def tell_again(self, partition: int) -> None:
-        """Tell of all anew with the next range: others have changed what is there."""
+        """Tell of all again with the next range: others have changed what is there."""
         self._noted[partition] = 0
         self._changed.add(partition)
 

@@ -24,11 +24,11 @@ class Truth:
     """Name → records."""
     unaudited: int = 0
     is_told: bool = True
-    """Whether everything that is to be known stands on the audit topic, or was read."""
+    """Whether everything that is to be known is on the audit topic, or was read."""
     is_waiting: bool = False
     """Whether a run has more to say."""
     may_wait: bool = False
-    """Whether a run that sealed the window goes on."""
+    """Whether a run that sealed the window continues."""
     is_hidden: bool = False
     """Whether some of it lay where the audit could not read in time."""
     is_double_to_be_seen: bool = False
@@ -39,7 +39,7 @@ class Truth:
     named: dict[str, Counter[tuple[str, int, int]]] = field(default_factory=lambda: defaultdict(Counter))
     """Tier → what is wrong, partition, offset → how often."""
     accepted: set[str] = field(default_factory=set)
-    """Tiers of which a person has accepted just these records."""
+    """Tiers of which an operator has accepted just these records."""
 
     @property
     def first_bad(self) -> str | None:
@@ -162,7 +162,7 @@ def _at_live(world: World, window: int, partition: int, truth: Truth) -> None:
                 if any(one.content and (end is not None or one.numbers != last) for one in seen):
                     truth.altered["live"] += 1
     read = {one.offset: one for at, one in world.lost_after_reading if at == partition and one.window == window}
-    stands = {one.record for one in log.held}  # a second copy that is lost is no loss of the record
+    stands = {one.record for one in log.held}  # a second copy that is lost is not a loss of the record
     lost = [one.crc for one in read.values() if one.record not in stands]
     lost += [one.crc for one in _damaged(world, window, partition) if one.offset not in read]
     truth.missing["live"] += sum(crc not in world.said for crc in lost)

@@ -22,7 +22,7 @@ FAULTS = (
     "retire",
 )  # fmt: skip
 EARLY = "early"
-"""A run logs before its announcement stands on the audit topic. Drawn by itself: a seed without it is as it was before."""
+"""A run logs before its announcement is on the audit topic. Drawn by itself: a seed without it is as it was before."""
 
 
 MEMORY = "memory"
@@ -230,7 +230,7 @@ class World:
             log.begins_at = max(log.begins_at, self.random.choice([*borders, log.end]))
 
     def _corrupt(self) -> None:
-        """A batch on the live log goes bad after the mirror and the group have read it. The audit is told to count anew."""
+        """A batch on the live log goes bad after the mirror and the group have read it. The audit is told to count again."""
         partition = self.random.choice(self.partitions)
         log = self.live[partition]
         if log.cut:
@@ -274,7 +274,7 @@ class World:
         ]
 
     def forget_all(self, tier: str) -> None:
-        """The audit counts a log anew that it found shorter than it was."""
+        """The audit counts a log again that it found shorter than it was."""
         self.books.forget(tier, TOPIC, {}, self.now_ms, self.journal)
         for partition in self.partitions:
             self.position.pop((tier, partition), None)
@@ -374,7 +374,9 @@ class World:
         books: TierReports | None = None,
         unheard: Mapping[int, tuple[int, int]] | None = None,
     ) -> Verdict | None:
-        """Return the audit's verdict `later_ms` after the last word, the audit having listened all the time; None without one."""
+        """Return the audit's verdict `later_ms` after the last report, the audit having listened all the time; None without
+        one.
+        """
         books = books or self.books
         book = books.book(TOPIC)
         is_mentioned = window in book.windows and book.windows[window].is_mentioned

@@ -96,7 +96,7 @@ class MemorySource:
             topic=self.topic,
             stage="agent",
             code="unparsable_line",
-            reason="it is no event",
+            reason="it is not an event",
             origin=FileOrigin(file=self.name, line=at + 1),
             window_start_ms=0,
             window_from="clock",

@@ -38,6 +38,13 @@ def enrol(world: World) -> None:
         world.work(agent, lambda: world.group.enrolled_topics == ("clicks",), "enrolled")
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "an enrolled agent is never started again",
+    shown="UNKNOWN in its topics' windows, `silent` names its enrolment",
+    when="its deadline",
+    do="start it, or `headrace agent retire`",
+)
 def test_an_agent_that_is_never_started_again_keeps_windows_unknown(world: World) -> None:
     enrol(world)
     world.clock.jump(2 * WINDOW_MS)
@@ -47,6 +54,13 @@ def test_an_agent_that_is_never_started_again_keeps_windows_unknown(world: World
     assert (verdict.kind, verdict.silent) == (Kind.UNKNOWN, ("producer:host/agent/one",))
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "a host is lost with journals that no agent has read",
+    shown="UNKNOWN in its topics' windows, `silent` names its enrolment",
+    when="its deadline",
+    do="`headrace agent retire`: ACCEPTED",
+)
 def test_a_host_that_is_lost_with_a_journal_nobody_read_keeps_windows_unknown(world: World) -> None:
     enrol(world)
     journal = world.group.journal("a", begins_ms=START_MS)
@@ -87,6 +101,13 @@ def test_the_enrolment_seals_no_window_before_every_journal_found_after_it_is_an
         world.work(agent, lambda: (agent.books.enrolment.moved_past_ms or 0) > START_MS, "the window is sealed")
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "a journal cannot be opened",
+    shown="windows stay OPEN or become UNKNOWN",
+    when="at the next scan",
+    do="`headrace agent status` names it; restore or remove it",
+)
 def test_a_journal_that_cannot_be_opened_lets_no_window_be_sealed(world: World) -> None:
     enrol(world)
     log_directly(world, START_MS)
@@ -113,6 +134,13 @@ def test_a_topic_first_seen_in_a_journal_stays_enrolled_without_it(world: World)
         world.work(agent, lambda: world.group.enrolled_topics == ("views",), "the applications know")
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "a power cut takes the end of a journal",
+    shown="the rest is sent; UNKNOWN, `silent` names its run",
+    when="its deadline",
+    do="`retire-producer`; `is_durable=True` prevents it",
+)
 def test_a_journal_whose_tail_a_power_cut_took_is_shipped_and_never_sealed(world: World) -> None:
     journal = world.group.journal("a", begins_ms=START_MS)
     journal.log(1, 2, at_ms=START_MS)

@@ -1,4 +1,4 @@
-"""What the broker forgets, what sources lose, what nobody can tell: each is told by its name."""
+"""What the broker forgets, what sources lose, what nobody can tell: each is reported by its name."""
 
 from dataclasses import replace
 
@@ -93,6 +93,13 @@ def test_a_source_that_was_cut_after_its_records_were_stored_loses_nothing(world
     assert {one.kind for one in world.verdicts().values()} == {Kind.COMPLETE}
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "a file is cut before the planned lines are stored",
+    shown="ACCOUNTED, `gone_from_source` n",
+    when="with the agent's report",
+    do="rotate by rename, not by truncation",
+)
 def test_a_source_that_was_cut_before_its_records_were_stored_is_sent_as_far_as_it_is_there(world: World) -> None:
     journal = world.group.journal("a", begins_ms=START_MS)
     journal.log(*range(10), at_ms=START_MS)
@@ -110,6 +117,13 @@ def test_a_source_that_was_cut_before_its_records_were_stored_is_sent_as_far_as_
     assert (verdict.kind, verdict.losses) == (Kind.ACCOUNTED, {"gone_from_source": 6})
 
 
+@pytest.mark.situation(
+    "agent and journals",
+    "a journal is deleted by hand",
+    shown="UNKNOWN, `silent` names its run",
+    when="its deadline",
+    do="`retire-producer`",
+)
 def test_a_source_that_vanished_is_looked_for_in_the_log_and_its_windows_stay_unknown(world: World) -> None:
     """Nobody knows what else the journal held."""
     journal = world.group.journal("a", begins_ms=START_MS)

@@ -105,8 +105,8 @@ def test_the_pages_are_served_on_the_loopback() -> None:
         assert ask(pages, "/other")[0] == 404
         now_ms[0] += LATE_MS + 1
         assert ask(pages, "/readyz") == (503, "its last turn is long ago\n")
-        shown[0] = replace(SNAPSHOT, at_ms=now_ms[0], is_ready=False, reason="the audit has not heard of it yet")
-        assert ask(pages, "/readyz") == (503, "the audit has not heard of it yet\n")
+        shown[0] = replace(SNAPSHOT, at_ms=now_ms[0], is_ready=False, reason="the audit has no report of it yet")
+        assert ask(pages, "/readyz") == (503, "the audit has no report of it yet\n")
     finally:
         pages.stop()
 
@@ -119,6 +119,7 @@ def test_each_line_of_the_metrics_page_has_a_help_and_a_type() -> None:
     assert 'headrace_agent_source_events_total{group="tail:nginx",event="damaged"} 1' in lines
 
 
+@pytest.mark.situation("agent and journals", "a host is lost with journals that no agent has read")
 def test_a_retired_agent_is_waited_for_no_more_and_its_windows_are_accepted_never_complete(world: World) -> None:
     journal = world.group.journal("a", begins_ms=START_MS)
     journal.log(1, 2, 3, at_ms=START_MS)

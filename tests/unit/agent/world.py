@@ -115,7 +115,7 @@ class World:
             shipper.turn()
 
     def ship_all(self, shipper: Shipper) -> None:
-        """Take turns until everything that stands in the sources is settled and released, and reported."""
+        """Take turns until everything that is in the sources is settled and released, and reported."""
 
         def is_shipped() -> bool:
             return (
@@ -146,7 +146,7 @@ class World:
         return found
 
     def numbers(self, topic: str = "clicks") -> Counter[int]:
-        """Return how often each number stands in the topic."""
+        """Return how often each number is in the topic."""
         return Counter(int(bytes(unframe(value)[1])) for _, value in self.read(topic))
 
     def reports(self) -> list[ProducerReport]:

@@ -141,7 +141,7 @@ class Story:
         return self
 
     def again(self, **changes: Any) -> "Story":
-        """The last producer's report is heard once more."""
+        """The last producer's report is heard again."""
         return self.report(replace(self.last_report, **changes))
 
     def retire(self, instance: str = "app", *, epoch: int = 1, by: str = "anna", reason: str = "its host burned") -> "Story":

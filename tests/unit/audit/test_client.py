@@ -1,4 +1,4 @@
-"""Asking the audit service: what it says is handed on, and what goes wrong on the way is told apart."""
+"""Asking the audit service: what it says is handed on, and what goes wrong on the way is distinguished."""
 
 import json
 import threading

@@ -1,4 +1,4 @@
-"""docs/SCALING.md: its numbers follow from costs that stand in the pages which it names."""
+"""docs/SCALING.md: its numbers follow from costs that are in the pages which it names."""
 
 import re
 from pathlib import Path

@@ -17,10 +17,10 @@ from headrace.runtime.monitoring.listening import AddressInUse
     [
         (OSError(errno.EADDRINUSE, "Address already in use"), "stop what listens there or give another --port"),
         (PermissionError(errno.EACCES, "Permission denied"), "this user may not listen on port 80: give another with --port"),
-        (OSError(errno.EADDRNOTAVAIL, "Cannot assign"), "10.9.8.7 is no address of this machine: give another with --host"),
+        (OSError(errno.EADDRNOTAVAIL, "Cannot assign"), "10.9.8.7 is not an address of this machine: give another with --host"),
         (
             socket.gaierror(socket.EAI_NONAME, "Name not known"),
-            "10.9.8.7 is no address of this machine: give another with --host",
+            "10.9.8.7 is not an address of this machine: give another with --host",
         ),
     ],
 )

@@ -55,7 +55,7 @@ def test_verify_fails_for_damage_and_says_where(tmp_path: Path, capsys: pytest.C
     assert "unreadable: 40 bytes" in capsys.readouterr().out
     (transport.folder / "journal.json").write_text("no head")
     assert main(["journal", "verify", str(tmp_path)]) == 1
-    assert "is no head of a journal" in capsys.readouterr().out
+    assert "is not a head of a journal" in capsys.readouterr().out
 
 
 def test_a_folder_without_journals_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -75,9 +75,9 @@ def test_a_reload_of_another_step_is_refused(
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("yesterday", "'yesterday' is no hour's name: 2015-05-17T10 is one, in UTC"),
-        ("2015-05-17T11..2015-05-17T10", "is no range of hours: the first and the last one, at most 744 of them"),
-        ("2015-05-17T10..2015-06-17T10", "is no range of hours: the first and the last one, at most 744 of them"),
+        ("yesterday", "'yesterday' is not an hour's name: 2015-05-17T10 is one, in UTC"),
+        ("2015-05-17T11..2015-05-17T10", "is not a range of hours: the first and the last one, at most 744 of them"),
+        ("2015-05-17T10..2015-06-17T10", "is not a range of hours: the first and the last one, at most 744 of them"),
     ],
 )
 def test_what_is_no_hour_is_refused(

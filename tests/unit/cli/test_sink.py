@@ -60,7 +60,7 @@ def test_what_the_audit_could_not_make_sense_of_is_refused_with_what_to_do(words
 
 
 def test_every_group_that_is_let_in_makes_a_tier_that_the_audit_takes() -> None:
-    """Fault: a sink of a group with other characters told the audit on and on, which counted each report as malformed."""
+    """Fault: a sink of a group with other characters reported to the audit on and on, which counted each report as malformed."""
     for group in ("a", "A.b_c-9", "x" * 200):
         for cluster in ("live", "offline"):
             tier = sink._tier(group, cluster)

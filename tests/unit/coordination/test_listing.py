@@ -26,7 +26,7 @@ def test_a_node_that_was_replaced_between_two_listings_is_noticed(changes: list[
     if now.same_names_are_same_nodes(before):
         assert all(present[name] == then[name] for name in present.keys() & then.keys())
     elif all(present.get(name) == life for name, life in then.items()):
-        assert count - before.change_count > len(present.keys() ^ then.keys()), "one came and went: reading again is no harm"
+        assert count - before.change_count > len(present.keys() ^ then.keys()), "one came and went: reading again does no harm"
 
 
 def test_a_parent_that_was_made_anew_proves_nothing() -> None:

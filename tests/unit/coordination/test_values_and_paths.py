@@ -1,4 +1,4 @@
-"""Names that may be steps of a path, and values that may stand in a node."""
+"""Names that may be steps of a path, and values that may be in a node."""
 
 import pytest
 from hypothesis import given

@@ -72,7 +72,7 @@ def test_without_java_the_package_is_named(tmp_path: Path) -> None:
         ('openjdk version "21" 2023-09-19', None),
         ('java version "1.8.0_392"', "Java 8"),
         ('openjdk version "11.0.2" 2019-01-15', "Java 11"),
-        ("no words of a version", "does not tell its version"),
+        ("no words of a version", "does not print its version"),
     ],
 )
 def test_java_must_be_17_or_newer(tmp_path: Path, said: str, fault: str | None) -> None:

@@ -108,7 +108,7 @@ def test_more_batches_than_may_wait_are_reported_before_reading_goes_on() -> Non
 def test_what_the_source_no_longer_has_is_told_as_expired(
     copy: PartitionCopy, told: list[tuple[int, int, tuple[Skipped, ...]]]
 ) -> None:
-    """Names a fault: records that expired before they were copied were told as 'mirror silent', their number unknown."""
+    """Names a fault: records that expired before they were copied were reported as 'mirror silent', their number unknown."""
     topic = AuditTopic()
     reporter = RangeReporter(tier="mirror", instance="m", sender=topic, positions=ReportedPositions())
     forwarder = forwarder_of(reporter)

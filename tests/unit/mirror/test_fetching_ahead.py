@@ -157,7 +157,7 @@ def test_what_is_confirmed_is_counted_while_the_next_is_appended(monkeypatch: py
 
 
 def test_a_count_that_fails_behind_the_next_append_leaves_nothing_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The next append is confirmed all the same. It must not be counted in the place of what comes before it."""
+    """The next append is confirmed anyway. It must not be counted in the place of what comes before it."""
     forwarder, _, _, _ = copying()
     reporter: Any = forwarder._counting.reporter
     assert forwarder.turn()

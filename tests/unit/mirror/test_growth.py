@@ -198,7 +198,7 @@ class CountedSource:
 
 
 class StandingsDouble:
-    """Every partition stands at 10 in both clusters."""
+    """Every partition is at 10 in both clusters."""
 
     is_busy = False
 

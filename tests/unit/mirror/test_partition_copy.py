@@ -1,4 +1,4 @@
-"""The mirror's judgement: what is fetched, appended, counted and passed over, whatever fails in between."""
+"""The mirror's judgement: what is fetched, appended, counted and skipped, whatever fails in between."""
 
 import random
 
@@ -52,7 +52,9 @@ def test_a_mirror_that_never_reported_counts_all_that_the_destination_holds() ->
 
 
 def test_a_copy_that_was_deleted_is_counted_from_its_beginning_whatever_was_reported_of_the_one_before() -> None:
-    """Fault: of a topic made anew and copied anew nothing was reported below the offset where the earlier one's reports ended."""
+    """Fault: of a topic created again and copied again nothing was reported below the offset where the earlier one's reports
+    ended.
+    """
     assert resumed((0, 900), (0, 0), counted_to=400, comparison=TailComparison.UNKNOWN).counted_to == 0
     assert resumed((70, 900), (0, 0), counted_to=400, comparison=TailComparison.UNKNOWN).skip_to == 70
     assert resumed((0, 900), (400, 400), counted_to=400, comparison=TailComparison.UNKNOWN).counted_to == 400
@@ -251,7 +253,9 @@ EVENTS = st.lists(
 
 
 @given(st.lists(st.integers(1, 400), min_size=1, max_size=12), EVENTS, st.randoms(use_true_random=False), st.integers(1, 5))
-@example([1], ["turn", "publish", "power cut", "crash"], random.Random(0), 1)  # An emptied copy is told anew, and counts once.
+@example(
+    [1], ["turn", "publish", "power cut", "crash"], random.Random(0), 1
+)  # An emptied copy is reported again, and counts once.
 @example([1], ["turn", "publish", "power cut"], random.Random(0), 1)
 @settings(max_examples=200, deadline=None)
 def test_whatever_is_lost_late_or_killed_each_batch_arrives_and_counts_once(sizes, events, rng, most) -> None:  # type: ignore[no-untyped-def]
@@ -281,7 +285,7 @@ def test_whatever_is_lost_late_or_killed_each_batch_arrives_and_counts_once(size
         world.turn(most=most)
     world.reporter.publish()
     readable = [one for one in world.source.batches if one.position not in world.source.unreadable]
-    # An unreadable end of the log is passed over once something readable follows it.
+    # An unreadable end of the log is skipped once something readable follows it.
     assert [one for one in world.destination.batches if one in readable] == readable
     assert len(world.destination.batches) == len(set(world.destination.batches))
     told = [one for one in world.reporter.told if one in readable]

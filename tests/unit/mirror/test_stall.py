@@ -1,4 +1,4 @@
-"""When a mirror stands still: behind, and not moved for too long. Values in, values out."""
+"""When a mirror makes no progress: behind, and not moved for too long. Values in, values out."""
 
 from headrace.client.fetch.fetched import TopicPartition
 from headrace.mirror import partition_copy, stall
@@ -49,7 +49,10 @@ def test_one_partition_that_stands_among_others_that_move_is_named() -> None:
     assert names == [A]
     error = stall.last_error(progress, names, "no topics")
     assert error is not None
-    assert why_stalled(progress, names, error) == "stands still since 1970-01-01T00:00:00Z: refused (clicks-0, 40 bytes behind)"
+    assert (
+        why_stalled(progress, names, error)
+        == "has made no progress since 1970-01-01T00:00:00Z: refused (clicks-0, 40 bytes behind)"
+    )
 
 
 def test_a_topic_that_is_not_even_begun_is_behind_by_what_the_source_holds() -> None:
@@ -102,7 +105,7 @@ def test_a_copy_that_stopped_with_an_error_stands_still_though_it_is_behind_by_n
 
 
 def test_reports_that_fail_for_too_long_are_told() -> None:
-    """Names a fault: a mirror that copied and could not tell the audit was `ready`."""
+    """Names a fault: a mirror that copied and could not report to the audit was `ready`."""
     assert why_unreported(None, now_ms=9 * STALL_MS, stall_after_ms=STALL_MS) is None
     assert why_unreported((0, "no room"), now_ms=STALL_MS - 1, stall_after_ms=STALL_MS) is None
     told = why_unreported((0, "no room"), now_ms=STALL_MS, stall_after_ms=STALL_MS)

@@ -58,9 +58,10 @@ class Log:
 
 @dataclass
 class ReporterDouble:
-    """What the audit was told, and what the mirror's process has counted and not told.
+    """What the audit was told, and what the mirror's process has counted and not reported.
 
-    A range that is told again takes the place of what was told of it, as in the audit's books (`TierReports.take_range`).
+    A range that is reported again takes the place of what was reported for it, as in the audit's records
+    (`TierReports.take_range`).
     """
 
     reported: int | None = None

@@ -1,4 +1,4 @@
-"""What sinks tell the audit, killed between any two steps: each record once, and nothing that is not there for good."""
+"""What sinks report to the audit, killed between any two steps: each record once, and nothing that is not there permanently."""
 
 from dataclasses import dataclass, field
 
@@ -40,7 +40,7 @@ class World:
     aside: set[int] = field(default_factory=set)
     committed: int = 0
     ledger: int = 0
-    """A sink of files: what stands before is in files."""
+    """A sink of files: what is before is in files."""
 
     def life(self, turns: list[int], dies_at: str | None, *, is_ledgered: bool) -> None:
         """Play one process: it reads so many records a turn, and flushes; it is killed in the last turn before a step."""

@@ -1,4 +1,4 @@
-"""`headrace schema check|diff|why` over files alone: what breaks is told in words, and no platform runs."""
+"""`headrace schema check|diff|why` over files alone: what breaks is reported in words, and no platform runs."""
 
 import json
 from pathlib import Path

@@ -119,7 +119,7 @@ def test_a_window_with_an_event_under_way_is_not_moved_past(broker: ScriptedBrok
     reported = len(reports_of(broker))
     assert direct(logger)._moved_past_ms() == old_ms - old_ms % WINDOW_MS
     eventually(lambda: len(reports_of(broker)) > reported + 3)
-    # What was said once stays said; it only does not go on from there.
+    # What was said once stays said; it only does not continue from there.
     assert len({report.moved_past_ms for report in reports_of(broker)[reported + 2 :]}) == 1
     logger.flush()
     past_ms = direct(logger)._moved_past_ms()

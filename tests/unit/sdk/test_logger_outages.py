@@ -13,6 +13,13 @@ from tests.unit.sdk.logged import HangsUp, Make, books_of, events_of, reports_of
 from tests.unit.sdk.scripted_registry import ScriptedRegistry
 
 
+@pytest.mark.situation(
+    "schemas and quarantine",
+    "the registry is away while an application logs",
+    shown="nothing once the schema's id is on disk; before that, events wait",
+    when="when it is back",
+    do="start the registry",
+)
 def test_events_go_on_while_the_registry_is_away_once_the_id_is_on_disk(
     broker: ScriptedBroker, registry: ScriptedRegistry, make: Make, tmp_path: Path
 ) -> None:
@@ -24,6 +31,7 @@ def test_events_go_on_while_the_registry_is_away_once_the_id_is_on_disk(
     assert events_of(broker) == [(42, {"event_time": 1, "server": "web-1", "page": "/"})]
 
 
+@pytest.mark.situation("schemas and quarantine", "the registry is away while an application logs")
 def test_events_wait_for_a_registry_that_was_never_asked_before(broker: ScriptedBroker, make: Make) -> None:
     port = free_port()
     logger = make(registry_url=f"http://127.0.0.1:{port}", start_timeout_ms=50)

@@ -1,4 +1,4 @@
-"""A digest of the records that differ, so that a person's word is on these records and not on their number. Pure."""
+"""A digest of the records that differ, so that an operator's word is on these records and not on their number. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b

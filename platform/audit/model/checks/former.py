@@ -1,4 +1,4 @@
-"""What the live log held when it was read first, and does not hold any more: its tail was cut, or other bytes stand there. Pure.
+"""What the live log held when it was read first, and does not hold any more: its tail was cut, or other bytes are there. Pure.
 
 A tier's last reading counts, so without this the records would be gone from the books with the log, and what the mirror had
 copied of them would look like the mirror's own surplus. In an entry of the live log the part `altered`, which no other use is

@@ -55,9 +55,9 @@ def _has_heard_of_all_writers(case: Case) -> bool:
 
 
 def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFinding:
-    """Compare what producers sent with what stands in the live log under their producer ids.
+    """Compare what producers sent with what is in the live log under their producer ids.
 
-    It is not settled where a producer that goes on may yet tell of the surplus: a late event, its report on its way. `retired`:
+    It is not settled where a producer that continues may yet tell of the surplus: a late event, its report on its way. `retired`:
     who is known to say nothing more.
     """
     findings = compare_producers(case.topic, case.window)
@@ -66,7 +66,7 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
     for key, count in sorted(findings.unreported.items()):
         run, name = runs[key], f"{PRODUCER}:{key.instance}"
         if _may_yet_tell(case, run, rule.deadline_ms):
-            words = f"{name} may yet tell of {count} late records in the live log"
+            words = f"{name} may still report {count} late records in the live log"
             return replace(held_up(case, LIVE, name, case.counted_ms(LIVE), rule.deadline_ms, words), retired=forgiven)
         if run.retired is not None:
             default = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
@@ -78,7 +78,7 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
 
 
 def _may_yet_tell(case: Case, run: Run, deadline_ms: int) -> bool:
-    """Return whether a report may be on its way: of a run that goes on, or was not heard since it should have told."""
+    """Return whether a report may be on its way: of a run that continues, or was not heard since it should have reported."""
     if run.is_closed or run.retired is not None:
         return False
     return run.heard_ms - max(case.counted_ms(LIVE), case.topic.listening_since_ms) <= deadline_ms

@@ -78,7 +78,7 @@ def claimed_ms(window: WindowFacts, tiers: Collection[str]) -> int | None:
 
 
 def behind(topic: TopicFacts, at_ms: int) -> int | None:
-    """Return since when the quarantine topic stands still that is not read to its end since `at_ms`; None where it is read.
+    """Return since when the quarantine topic makes no progress that is not read to its end since `at_ms`; None where it is read.
 
     A topic that has no quarantine on the live cluster, as far as the audit has looked since, is not read back.
     """

@@ -1,4 +1,4 @@
-"""Records of producers whose reports were lost before the audit read them: nobody knows what else these producers sent. Pure.
+"""Records of producers whose reports were lost before the audit read them: it is unknown what else these producers sent. Pure.
 
 Where the audit topic is found without what was to be read next (store, checkpoints and older reports are gone), a producer that
 began *and* ended in the lost part is known by its batches alone. Our own builder marks its batches, and a program that logs with
@@ -45,7 +45,7 @@ def _is_strange(producer_id: int, strange: set[int]) -> bool:
 
 def words_of(count: int) -> str:
     """Return why such a window is not known."""
-    return f"the reports of {count} records on live were lost before the audit read them: nobody knows what else was sent"
+    return f"the reports of {count} records on live were lost before the audit read them: what else was sent is unknown"
 
 
 def note_strangers(strangers: dict[int, int], marked: Iterable[tuple[int, int]], most: int) -> None:

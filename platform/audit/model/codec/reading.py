@@ -243,7 +243,7 @@ def _read_published(reader: Fields) -> PublishedHour:
 def _read_tier_change(reader: Fields) -> TierChange:
     tier, change = reader.text("tier"), reader.text("change")
     if not _GROUP.fullmatch(tier):
-        raise MalformedReport(f"{reader.where}: tier={tier[:60]!r} is no group: it is consumer:<group>")
+        raise MalformedReport(f"{reader.where}: tier={tier[:60]!r} is not a group: it is consumer:<group>")
     if change not in ("add", "remove"):
         raise MalformedReport(f"{reader.where}: change={change[:40]!r} is neither 'add' nor 'remove'")
     return TierChange(

@@ -51,7 +51,7 @@ def kept(whole: Sequence[Complete]) -> tuple[Mapping[int, int], int] | None:
     """Return from which offsets the audit topic, and from which the checkpoint topic must be kept; None: all of both.
 
     One damaged checkpoint, whichever it is, then leaves one from which the audit topic can be read on. An audit topic that was
-    lost begins anew: the later checkpoint is the one that stands further ahead in it then.
+    lost begins again: the later checkpoint is the one that stands further ahead in it then.
     """
     last = [plan[-1].about.audit for plan in plans(whole).values()][-KEPT:]
     bases = [one for one in whole if one.is_base]

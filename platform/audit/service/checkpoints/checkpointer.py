@@ -2,7 +2,7 @@
 last two both hold. Most of them are increments: what changed since the last two (`chains.py`).
 
 Before anything is deleted, the checkpoint that holds it is read back from the topic and its checksum compared. A lost store is
-one that has heard nothing yet, or that stands before the audit topic's beginning.
+one that has heard nothing yet, or that is before the audit topic's beginning.
 """
 
 import secrets
@@ -43,7 +43,7 @@ class TookTooLong(AuditError):
 
 
 class Checkpointer:
-    """The thread that writes checkpoints. `rebuild` is called by the collector before it goes on."""
+    """The thread that writes checkpoints. `rebuild` is called by the collector before it continues."""
 
     def __init__(self, ledger: Ledger, topic: CheckpointLog, clock: Clock, on_rebuilt: Callable[[], None] = lambda: None) -> None:
         """`on_rebuilt` is called when the store has been replaced."""
@@ -99,7 +99,9 @@ class Checkpointer:
                 one = increments[-1] if increments else base
                 if not all(start <= one.about.audit.get(partition, 0) <= ends[partition] for partition, start in starts.items()):
                     log.warning(
-                        "checkpoint_not_usable", checkpoint=one.about.checkpoint, reason="the audit topic does not go on from it"
+                        "checkpoint_not_usable",
+                        checkpoint=one.about.checkpoint,
+                        reason="the audit topic does not continue from it",
                     )
                     continue
                 try:

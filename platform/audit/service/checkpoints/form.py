@@ -7,7 +7,7 @@
     "rows"       parts 1 to n: the payloads, one behind the other, are one zlib stream of lines (`rows.py`)
     "end"        part n + 1: {"sha256"}: of all payloads; no payload
 
-Whatever is not whole (a part missing, doubled or changed, no end) is no checkpoint. Parts of two checkpoints may stand mixed.
+Whatever is not whole (a part missing, doubled or changed, no end) is not a checkpoint. Parts of two checkpoints may stand mixed.
 """
 
 import hashlib

@@ -108,7 +108,7 @@ def _batches(lines: Iterable[bytes]) -> Iterator[tuple[str, list[Row]]]:
             name, rows = words, []
             continue
         if name is None or not isinstance(words, list):
-            raise BadCheckpoint("a row stands before any table's name")
+            raise BadCheckpoint("a row precedes every table's name")
         rows.append(tuple(words))
         if len(rows) >= _ROWS_AT_ONCE:
             yield name, rows

@@ -1,4 +1,4 @@
-"""Notices that a topic's quarantine on the live cluster was deleted, also where it has been made anew since. See
+"""Notices that a topic's quarantine on the live cluster was deleted, also where it has been created again since. See
 `model.checks.quarantine`.
 """
 
@@ -27,7 +27,7 @@ class Quarantines:
         self._seen: dict[str, str] | None = None
 
     def forget(self) -> None:
-        """Forget what is in memory: the store was loaded anew."""
+        """Forget what is in memory: the store was loaded again."""
         self._seen = None
 
     def is_known(self, topic: str) -> bool:

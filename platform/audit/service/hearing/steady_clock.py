@@ -9,7 +9,7 @@ from ....runtime.clock import Clock
 
 
 class SteadyClock:
-    """A `Clock` that only goes on. Any thread may ask; `not_before` is called while the books are loaded."""
+    """A `Clock` that only continues. Any thread may ask; `not_before` is called while the books are loaded."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -37,13 +37,13 @@ def note_unheard(database: Database, ends: Mapping[TopicPartition, int], heard_t
 
 
 def forget_unheard(database: Database, topic: str) -> None:
-    """Forget it of a topic that was made anew: the new log begins at 0 once more."""
+    """Forget it of a topic that was created again: the new log begins at 0 again."""
     database.delete("facts", name=UNHEARD + topic)
 
 
 def confirmed_positions(database: Database, heard_all_ms: int | None) -> dict[TopicPartition, int]:
     """Return how far live was read when everything was last heard, of partitions that have not moved since: an id that had
-    written there and was not announced then is no announced producer's.
+    written there and was not announced then is not an announced producer's.
     """
     confirmed = {}
     rows = database.rows("SELECT topic, partition, position, words FROM logs WHERE tier = 'live'")

@@ -75,7 +75,7 @@ class Collector(ReadingThread):
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
         at = self._ledger.collector_positions().get(error.partition, error.log_start_offset)
         if at > error.log_start_offset:
-            # The topic ends before our position: it was cut, or made anew.
+            # The topic ends before our position: it was cut, or created again.
             log.error("reports_lost", partition=error.partition, at=error.offset, log_start_offset=error.log_start_offset)
             self._cut[error.partition] = error.log_start_offset
         self._offsets = {}
@@ -89,7 +89,7 @@ class Collector(ReadingThread):
         log.warning("not_collecting", reason=str(error), exc_info=is_fault)
 
     def _begin(self) -> None:
-        """Make the topic where it is missing, and find the offsets to go on from."""
+        """Make the topic where it is missing, and find the offsets to continue from."""
         see_to_audit_topic(self._cluster, timeout_ms=2_000)
         known = self._ledger.collector_positions()
         partitions = [TopicPartition(AUDIT_TOPIC, partition) for partition in self._cluster.partitions(AUDIT_TOPIC)]

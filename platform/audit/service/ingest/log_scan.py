@@ -29,7 +29,7 @@ MOST_EMPTY = 3
 AT_ONCE = 500
 """Partitions that are read together: small logs cost a fetch for many of them."""
 TURN_MS = 200
-"""How long a turn goes on before new records are read again."""
+"""How long a turn continues before new records are read again."""
 
 
 class ReadBooks(Protocol):
@@ -110,7 +110,7 @@ class LogScan:
             self._parts = {}
 
     def go_on(self, known: Iterable[TopicPartition]) -> None:
-        """Read what there is time for. Raises ClientError; the next call goes on."""
+        """Read what there is time for. Raises ClientError; the next call continues."""
         settings = self._ledger.settings
         now_ms = self._clock.monotonic_ms()
         most = settings.scan_bytes_per_s * TURN_MS / 100

@@ -1,4 +1,4 @@
-"""What stands in a quarantine topic, as rows by origin. See `model.checks.quarantine`, which has their layout."""
+"""What is in a quarantine topic, as rows by origin. See `model.checks.quarantine`, which has their layout."""
 
 from collections.abc import Iterator
 
@@ -20,8 +20,8 @@ class QuarantineCounter:
         self._windows: dict[int, list[CountedBatch]] = {}
 
     def add(self, header: BatchHeader, batch: memoryview, *, from_offset: int, to_offset: int) -> None:
-        """Take the batch's records whose offset is in [from_offset, to_offset). One that is no quarantine record counts nothing,
-        and neither does a batch that cannot be read: nobody finds there what was put there.
+        """Take the batch's records whose offset is in [from_offset, to_offset). One that is not a quarantine record counts
+        nothing, and neither does a batch that cannot be read: nobody finds there what was put there.
         """
         try:
             for offset, record, crc in _records(batch):

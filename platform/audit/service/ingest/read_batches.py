@@ -24,7 +24,7 @@ class ReadBatches:
         self._counter = QuarantineCounter(window_ms) if tier == QUARANTINE else WindowCounter(window_ms)
 
     def of(self, fetched: FetchedPartition, *, to_offset: int | None = None) -> LogRead:
-        """Return what stands in [requested offset, the end of what was fetched, at most `to_offset`)."""
+        """Return what is in [requested offset, the end of what was fetched, at most `to_offset`)."""
         at = behind = fetched.requested_offset
         end = fetched.next_offset if to_offset is None else min(fetched.next_offset, to_offset)
         bad = [(one.from_offset, one.to_offset, one.reason) for one in fetched.corrupt]

@@ -180,7 +180,7 @@ class LogReader(ReadingThread):
         return True
 
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
-        """The log no longer begins before our position, or it ends there: go on at its start, or count it anew."""
+        """The log no longer begins before our position, or it ends there: continue at its start, or count it again."""
         self._discover_at_ms = None
         name = TopicPartition(error.topic, error.partition)
         generation, positions = self._books.positions(self.tier, [name])

@@ -13,7 +13,7 @@ BACKOFF = Backoff(first_ms=100, longest_ms=2_000)
 
 
 class ReadingThread(ABC):
-    """Calls `_read_once` until it is stopped. After a failure it calls `_begin_again`, waits, and goes on."""
+    """Calls `_read_once` until it is stopped. After a failure it calls `_begin_again`, waits, and continues."""
 
     failure: str | None = None
     """Why the cluster cannot be read now; None while it can."""
@@ -61,11 +61,11 @@ class ReadingThread(ABC):
 
     @abstractmethod
     def _begin_again(self) -> None:
-        """Forget what the next reading has to find out anew."""
+        """Forget what the next reading has to find out again."""
 
     @abstractmethod
     def _out_of_range(self, error: OffsetOutOfRange) -> None:
-        """Choose where to go on in a partition whose log does not hold the offset."""
+        """Choose where to continue in a partition whose log does not hold the offset."""
 
     @abstractmethod
     def _tell_recovered(self) -> None:

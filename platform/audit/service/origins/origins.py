@@ -92,14 +92,16 @@ class Origins:
 
     def __init__(self) -> None:
         self.is_needed: bool | None = False
-        """None: not known yet which clusters these are; then nobody knows what stands behind the mirror."""
+        """None: not known yet which clusters these are; then it is unknown what is behind the mirror."""
         self.refreshed_ms = 0
         """When the mirror's ledger was last read to its end."""
         self._batches = StoredBatches()
         self._partitions: dict[tuple[str, int], PartitionOrigins] = {}
 
     def take(self, entries: Iterable[LedgerEntry], ended_ms: int | None) -> None:
-        """Take in what the mirror's ledger says. `ended_ms`: when its end was asked for that is now reached; None: it goes on."""
+        """Take in what the mirror's ledger says. `ended_ms`: when its end was asked for that is now reached; None: it
+        continues.
+        """
         for entry in entries:
             key = (entry.destination_topic, entry.partition)
             if key not in self._partitions:

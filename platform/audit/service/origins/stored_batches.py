@@ -20,7 +20,7 @@ CREATE TABLE batches (
 """
 _COLUMNS = "source_base, source_span, record_count, destination_base, crc_change, deltas"
 _NEAR = 3
-"""Batches that a walk steps over before it looks its place up anew."""
+"""Batches that a walk steps over before it looks its place up again."""
 
 
 class StoredBatches:
@@ -32,7 +32,7 @@ class StoredBatches:
             self._database.execute(line)
 
     def add(self, partition: int, batches: Iterable[CopiedBatch]) -> None:
-        """Take the next batches; those at or above the first of them are replaced (the copy was made anew).
+        """Take the next batches; those at or above the first of them are replaced (the copy was created again).
 
         Raises sqlite3.Error (no room for the file): then none was taken.
         """

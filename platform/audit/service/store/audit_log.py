@@ -54,7 +54,7 @@ class AuditLog:
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     def note_malformed(self, partition: int, offset: int, reason: str, at_ms: int) -> None:
-        """Store a message that is no report, and count it."""
+        """Store a message that is not a report, and count it."""
         self._append("malformed", [(partition, offset, reason, at_ms)], MOST_NOTES)
         self._database.put_fact("malformed", self.malformed_count() + 1)
 

@@ -15,7 +15,7 @@ KEPT = 2
 MOST_REMEMBERED = 20_000
 """Units that are known in memory to have a note of this period, so that it need not be written again."""
 _NOW = ""
-"""The name under which the period that goes on stands beside the checkpoints."""
+"""The name under which the period that continues stands beside the checkpoints."""
 
 
 class Made(NamedTuple):
@@ -45,7 +45,7 @@ class Changes:
         self._noted: set[tuple[Any, ...]] = set()
 
     def forget(self) -> None:
-        """Know that the last transaction was not kept, or that the store was opened anew."""
+        """Know that the last transaction was not kept, or that the store was opened again."""
         self._period = None
         self._noted.clear()
 

@@ -24,7 +24,7 @@ class Latencies:
         self._samples: dict[tuple[str, str], deque[int]] = {}
 
     def reached(self, tier: str, topic: str, partition: int, to_offset: int, now_ms: int) -> None:
-        """Note that the tier has told all up to `to_offset`."""
+        """Note that the tier has reported all up to `to_offset`."""
         key = (topic, partition)
         if tier == LIVE:
             if key not in self._marks and len(self._marks) >= MOST_TOPICS:

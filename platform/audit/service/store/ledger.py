@@ -121,9 +121,9 @@ class Ledger:
         tails: Mapping[int, BatchName] | None = None,
     ) -> bool:
         """Take in messages of the audit topic and how far it is read, in one transaction; return False (nothing taken) where the
-        books do not stand at `from_offsets`. `tails`: which batch of a partition was the last.
+        books are not at `from_offsets`. `tails`: which batch of a partition was the last.
 
-        A message that is no report is noted, counted and skipped.
+        A message that is not a report is noted, counted and skipped.
         """
         with self.books.lock:
             if not self._stands_at(from_offsets):

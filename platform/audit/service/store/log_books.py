@@ -1,4 +1,4 @@
-"""The books of the logs that are read back: where reading goes on, what was found, what must be read anew."""
+"""The books of the logs that are read back: where reading continues, what was found, what must be read again."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -166,7 +166,7 @@ class LogBooks:
         self._caught_up.pop(LogKey(tier, *name), None)
 
     def take_scan(self, tier: str, generation: int, reads: Iterable[LogRead]) -> bool:
-        """Take in what was found when offsets were read once more; return as `take_reads` does."""
+        """Take in what was found when offsets were read again; return as `take_reads` does."""
         with self._open.lock:
             if generation != self._generation:
                 return False
@@ -174,7 +174,7 @@ class LogBooks:
             return True
 
     def await_origins(self) -> None:
-        """Learn that nobody knows yet whether the offline log numbers its records as the live one does; else, as it was last."""
+        """Learn that it is unknown yet whether the offline log numbers its records as the live one does; else, as it was last."""
         with self._open.lock:
             known = self._open.database.fact(NUMBERS_ALIKE)
             self.origins.is_needed = None if known is None else known != "1"
@@ -283,8 +283,8 @@ class LogBooks:
                     self._open.reports.expire(LogKey(QUARANTINE, *name), log_start, now_ms, self._open.journal)
 
     def see_topic_ids(self, tier: str, ids: Mapping[str, str], asked_ms: int) -> None:
-        """Note which topics of these names the tier's cluster had at `asked_ms`. One that was made anew is counted anew, so that
-        two logs never mix.
+        """Note which topics of these names the tier's cluster had at `asked_ms`. One that was created again is counted again, so
+        that two logs never mix.
         """
         with self._open.lock:
             if tier not in self._topic_ids:

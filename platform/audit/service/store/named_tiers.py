@@ -1,6 +1,6 @@
 """What operators said of groups (`headrace audit tier add|remove`): a fact for each topic, so that it is in every checkpoint.
 
-A topic that is made anew keeps them, as it keeps its settings.
+A topic that is created again keeps them, as it keeps its settings.
 """
 
 from collections.abc import Iterable, Sequence
@@ -43,7 +43,7 @@ class NamedTiers:
         known[change.topic] = changes
 
     def forget(self) -> None:
-        """Read the store anew when somebody asks: it is another one than was written, or was rolled back."""
+        """Read the store again when somebody asks: it is another one than was written, or was rolled back."""
         self._changes = None
 
     def _known(self) -> dict[str, tuple[TierChange, ...]]:
@@ -61,7 +61,7 @@ def _changes(words: str) -> list[TierChange]:
 def tiers_json(
     settings: AuditSettings, topic: str, rules: Sequence[TierRule], changes: Sequence[TierChange]
 ) -> list[dict[str, Any]]:
-    """Return each tier of a topic with what is expected of it, as of the windows behind the last word, and with the words."""
+    """Return each tier of a topic with what is expected of it, as of the windows behind the last report, and with the words."""
     by_name, left_out = {rule.name: rule for rule in rules}, settings.left_out(topic)
     found = []
     for name in in_order([*by_name, *left_out, *(one.tier for one in changes)]):

@@ -36,7 +36,7 @@ T = TypeVar("T")
 MEMORY_BYTES = 64 << 20
 """What the books in memory may take, by a rough estimate; those of the topic at hand may take more."""
 LATEST_REPORTS = 1_000
-"""Reports of producers that are kept in memory until it is known that no topic was made anew before them."""
+"""Reports of producers that are kept in memory until it is known that no topic was created again before them."""
 STORE_ID = "store_id"
 NOTED_MS = "noted_ms"
 """The fact when the store was last changed: no moment that it holds is later."""
@@ -100,7 +100,7 @@ class OpenBooks:
         """When the store was last changed."""
         self.lock = _Door(self._see_loaded)
         self._is_loaded = True
-        """False where memory and store may differ: the next who enters loads anew."""
+        """False where memory and store may differ: the next who enters loads again."""
         self.reports = TierReports(settings.window_ms, self._load)
         self._weights: OrderedDict[str, int] = OrderedDict()
         """Topics whose books are in memory, the one used last at the end → about how many bytes they take."""
@@ -113,7 +113,7 @@ class OpenBooks:
         """Why the store could not be written at the last try; None when it could."""
 
     def when_loaded(self, load: Callable[[], None]) -> None:
-        """Have `load` called whenever the store was loaded anew, for what is kept in memory elsewhere."""
+        """Have `load` called whenever the store was loaded again, for what is kept in memory elsewhere."""
         self._loaders.append(load)
 
     def open(self) -> None:
@@ -194,7 +194,7 @@ class OpenBooks:
             try:
                 with self.database.transaction():
                     fill(self.database)
-                    # What it is filled from may be another audit's, which goes on under its own id.
+                    # What it is filled from may be another audit's, which continues under its own id.
                     self.database.put_fact(STORE_ID, secrets.token_hex(8))
             finally:
                 self._is_loaded = False
@@ -252,7 +252,7 @@ class OpenBooks:
             self.make_room()
 
     def _note_time(self) -> None:
-        """Note when the store was last changed: a restart goes on there, whatever the host's clock says then."""
+        """Note when the store was last changed: a restart continues there, whatever the host's clock says then."""
         now_ms = self.clock.now_ms()
         if now_ms != self._noted_ms:
             self._noted_ms = now_ms

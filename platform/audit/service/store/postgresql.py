@@ -1,7 +1,7 @@
 """The store in a PostgreSQL database: `headrace audit run --store postgresql://user@host/database`.
 
 Its tables lie in a schema of their own. An advisory lock, held by the connection, keeps a second process away. Not through a
-pooler that hands a connection on between transactions: the lock would be handed on with it. The password may stand in the URL,
+pooler that hands a connection on between transactions: the lock would be handed on with it. The password may be in the URL,
 in PGPASSWORD or in ~/.pgpass; it is never shown.
 """
 

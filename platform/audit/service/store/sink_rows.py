@@ -1,4 +1,6 @@
-"""The rows of sinks in a window's JSON object, added up in its day's, counted by sink; what is told of their changes. Pure."""
+"""The rows of sinks in a window's JSON object, added up in its day's, counted by sink; what is told of their changes.
+Pure.
+"""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -94,7 +96,7 @@ def is_undecided(window: Mapping[str, Any]) -> bool:
 
 
 def turns(before: Rows, after: Rows) -> list[dict[str, Any]]:
-    """Return what is to be told of a window's sinks: rows that became wrong, are wrong in other numbers, or ceased to be."""
+    """Return what is to be reported of a window's sinks: rows that became wrong, are wrong in other numbers, or ceased to be."""
     found = []
     for name, row in after.items():
         was = before.get(name)
@@ -110,7 +112,7 @@ def turns(before: Rows, after: Rows) -> list[dict[str, Any]]:
 def steady(before: Rows, after: dict[str, Any]) -> dict[str, Any]:
     """Return the rows with the words of before where nothing but a silence has grown.
 
-    Else a sink that somebody stopped would have each of its windows written anew at each look, and none would ever be old.
+    Else a sink that somebody stopped would have each of its windows written again at each look, and none would ever be old.
     """
 
     def facts(row: Mapping[str, Any]) -> Any:
@@ -123,7 +125,7 @@ def steady(before: Rows, after: dict[str, Any]) -> dict[str, Any]:
 
 
 def in_a_day(rows: Rows) -> dict[str, Any]:
-    """Return the rows of a window that is added to its day: nobody waits any more, and which records differed is forgotten."""
+    """Return the rows of a window that is added to its day: nothing waits any more, and which records differed is forgotten."""
     return {
         name: {**row, "verdict": "UNKNOWN" if row["verdict"] == "OPEN" else row["verdict"], "differences": []}
         for name, row in rows.items()

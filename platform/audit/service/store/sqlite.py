@@ -46,7 +46,7 @@ class SqliteDatabase(Database):
         except sqlite3.DatabaseError as error:
             self.close()
             raise StoreError(
-                f"{self.path} is not a store of the audit: {error}; move it away, the books are counted again from the logs"
+                f"{self.path} is not a store of the audit: {error}; move it away, the logs are counted again"
             ) from error
         except StoreError:
             self.close()

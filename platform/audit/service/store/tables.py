@@ -120,6 +120,4 @@ def insert(table: str, columns: Sequence[str]) -> str:
 def check_layout(layout: str | None, name: str) -> None:
     """Raise StoreError for a store that another version wrote."""
     if layout != str(LAYOUT):
-        raise StoreError(
-            f"{name} has layout {layout}, this version writes {LAYOUT}: move it away, the books are counted again from the logs"
-        )
+        raise StoreError(f"{name} has layout {layout}, this version writes {LAYOUT}: move it away, the logs are counted again")

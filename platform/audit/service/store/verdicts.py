@@ -50,7 +50,7 @@ class Verdicts:
         return self._sinks
 
     def forget_sinks(self) -> None:
-        """Count the rows of sinks anew when somebody asks: the store is another one than was written, or was rolled back."""
+        """Count the rows of sinks again when somebody asks: the store is another one than was written, or was rolled back."""
         self._sinks, self._sink_topics = None, set()
 
     # -- one window --------------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ class Verdicts:
         return day is not None and window_start_ms - day["window_start_ms"] in day["offsets"]
 
     def add_to_day(self, window: Window, at_ms: int) -> None:
-        """Add a window to its day and forget it by itself. One that is OPEN is UNKNOWN from now on: nobody waits any more."""
+        """Add a window to its day and forget it by itself. One that is OPEN is UNKNOWN from now on: nothing waits any more."""
         final = window | {"verdict": "UNKNOWN"} if window["verdict"] == "OPEN" else window
         day = added(self.day(window["topic"], window["window_start_ms"]), final)
         self._database.put("verdicts", stored(day, at_ms))

@@ -174,7 +174,7 @@ def _wrong_times(header: BatchHeader) -> str | None:
         return f"the batch at offset {header.position} has the largest timestamp {header.max_timestamp_ms}, before 1970"
     if header.attributes & TIMESTAMPS_BOUNDED and not header.timestamps_bounded:
         promised = f"times from {header.base_timestamp_ms} to {header.max_timestamp_ms}"
-        return f"the batch at offset {header.position} promises {promised}, which is no range"
+        return f"the batch at offset {header.position} promises {promised}, which is not a range"
     return None
 
 

@@ -30,7 +30,7 @@ class HeldByABroker(HeadraceError):
 def partition_folders(folder: Path) -> list[Path]:
     """Return `folder` when it is a partition's, else those in it, sorted. Raises `NotALogFolder`, `OldFormat`, OSError."""
     if not folder.is_dir():
-        raise NotALogFolder(f"{folder} is no folder: give a partition's folder (<topic>-<number>) or a broker's data folder")
+        raise NotALogFolder(f"{folder} is not a folder: give a partition's folder (<topic>-<number>) or a broker's data folder")
     if _is_partition(folder):
         found = [folder]
     else:

@@ -9,8 +9,8 @@ class ProblemKind(Enum):
     """From harmless to harmful."""
 
     LEFTOVER = "a file that a crash left half written or half deleted"
-    STRANGER = "a file that is no part of a log"
-    SIDECAR_UNUSABLE = "a sidecar that will be passed over"
+    STRANGER = "a file that is not part of a log"
+    SIDECAR_UNUSABLE = "a sidecar that will be ignored"
     GAP = "offsets between two segments that hold nothing (a mirror's source had lost them, or a file is missing)"
     BEYOND_LIMIT = "bytes after the last batch of a segment, where the next one begins"
     HOLE_NOT_EMPTY = "bytes in a hole"

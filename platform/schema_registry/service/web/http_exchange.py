@@ -39,7 +39,7 @@ HEAVY_BYTES = 64 * 1024
 """A longer body, and what is resolved, is worked on by `HEAVY_THREADS`, so that short requests do not wait behind it."""
 HEAVY_THREADS = 2
 WRITERS = 64
-"""Threads of what is no GET: they wait for the topic, for a leader, and for each other; reads have threads of their own."""
+"""Threads of what is not a GET: they wait for the topic, for a leader, and for each other; reads have threads of their own."""
 MOST_REFERENCES = 1_000
 
 _NUMBER = re.compile(r"-?[0-9]{1,10}")
@@ -67,7 +67,7 @@ class Exchange:
         try:
             return unquote(self._request.path_params[name], errors="strict")
         except UnicodeDecodeError as error:
-            raise RegistryError(f"the {name} in the path is no UTF-8: {error}", error_code=400) from error
+            raise RegistryError(f"the {name} in the path is not UTF-8: {error}", error_code=400) from error
 
     def word(self, name: str) -> str | None:
         """Return a value of the query, or None. Of several the first one counts."""
@@ -87,7 +87,7 @@ class Exchange:
             return default
         number = int(word) if _NUMBER.fullmatch(word) else None
         if number is None or not lowest <= number <= ID_LIMIT:
-            raise RegistryError(f"{name}={word[:40]!r} is no whole number from {lowest} to {ID_LIMIT}", error_code=422)
+            raise RegistryError(f"{name}={word[:40]!r} is not a whole number from {lowest} to {ID_LIMIT}", error_code=422)
         return number
 
     def page(self, rows: list[Any]) -> list[Any]:
@@ -108,9 +108,9 @@ class Exchange:
         try:
             words = json.loads(self._body.decode(), parse_constant=_no_constant)
         except (ValueError, RecursionError) as error:
-            raise RegistryError(f"the body is no JSON: {error}", error_code=400) from error
+            raise RegistryError(f"the body is not JSON: {error}", error_code=400) from error
         if not isinstance(words, dict):
-            raise RegistryError("the body is no JSON object: send {...}", error_code=400)
+            raise RegistryError("the body is not a JSON object: send {...}", error_code=400)
         return words
 
     def schema(self) -> tuple[str, tuple[Reference, ...], str]:
@@ -125,7 +125,7 @@ class Exchange:
         if not isinstance(text, str) or not text.strip():
             raise InvalidSchema('"schema" is missing or no text: give the schema as a JSON string')
         if listed is not None and not isinstance(listed, list):
-            raise InvalidSchema('"references" is no list of {"name", "subject", "version"}')
+            raise InvalidSchema('"references" is not a list of {"name", "subject", "version"}')
         references = tuple(listed or ())
         if len(references) > MOST_REFERENCES:
             raise InvalidSchema(f"a schema has at most {MOST_REFERENCES} references, not {len(references)}", error_code=42209)
@@ -252,7 +252,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _no_constant(word: str) -> Any:
-    raise ValueError(f"{word} is no JSON number")
+    raise ValueError(f"{word} is not a JSON number")
 
 
 def _json(status: int, words: Any, media_type: str) -> Response:

@@ -45,7 +45,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("POST", "/subjects/{subject}"): _op(
         "lookUpSchema",
-        "Tell which version of the subject has this schema.",
+        "Return the version of the subject that has this schema.",
         VERSION,
         "normalize",
         "deleted",
@@ -55,14 +55,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("DELETE", "/subjects/{subject}"): _op(
         "deleteSubject",
-        "Delete every version of the subject; tell their numbers.",
+        "Delete every version of the subject; return their numbers.",
         listed(NUMBER),
         "permanent",
         codes=(40401, 40404, 40405, 42206, *WRITES, 50001),
     ),
     ("GET", "/subjects/{subject}/metadata"): _op(
         "getLatestWithMetadata",
-        "Tell the newest version with this metadata. None is kept here, so none is found.",
+        "Return the newest version with this metadata. None is kept here, so none is found.",
         VERSION,
         "key",
         "value",
@@ -81,7 +81,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("POST", "/subjects/{subject}/versions"): _op(
         "register",
-        "Register a schema, or find it there; tell its id.",
+        "Register a schema, or find it; return its id.",
         ref("Registered"),
         "normalize",
         "format",
@@ -89,17 +89,17 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         codes=(409, 42208, *BAD_SCHEMA, *WRITES, 50001),
     ),
     ("GET", "/subjects/{subject}/versions/{version}"): _op(
-        "getVersion", "Tell one version.", VERSION, "deleted", "format", codes=(*NO_VERSION, 50001)
+        "getVersion", "Return one version.", VERSION, "deleted", "format", codes=(*NO_VERSION, 50001)
     ),
     ("DELETE", "/subjects/{subject}/versions/{version}"): _op(
         "deleteVersion",
-        "Delete one version; tell its number.",
+        "Delete one version; return its number.",
         NUMBER,
         "permanent",
         codes=(*NO_VERSION, 40406, 40407, 42206, *WRITES, 50001),
     ),
     ("GET", "/subjects/{subject}/versions/{version}/schema"): _op(
-        "getVersionSchema", "Tell one version's schema alone.", AVRO_JSON, "deleted", "format", codes=(*NO_VERSION, 50001)
+        "getVersionSchema", "Return one version's schema text.", AVRO_JSON, "deleted", "format", codes=(*NO_VERSION, 50001)
     ),
     ("GET", "/subjects/{subject}/versions/{version}/referencedby"): _op(
         "listReferencing",
@@ -110,7 +110,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("POST", "/compatibility/subjects/{subject}/versions"): _op(
         "compareWithAll",
-        "Tell whether the schema could be registered.",
+        "Return whether the schema could be registered.",
         ref("Verdict"),
         "normalize",
         "verbose",
@@ -119,7 +119,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("POST", "/compatibility/subjects/{subject}/versions/{version}"): _op(
         "compareWithVersion",
-        "Tell whether the schema is compatible with one version, at the subject's level.",
+        "Return whether the schema is compatible with one version, at the subject's level.",
         ref("Verdict"),
         "normalize",
         "verbose",
@@ -138,10 +138,10 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("GET", "/schemas/types"): _op("listTypes", "List the kinds of schema that are kept.", listed(TEXT)),
     ("GET", "/schemas/ids/{id}"): _op(
-        "getSchema", "Tell the schema of an id.", ref("Schema"), "subject", "format", "fetchMaxId", codes=(40403, 50001)
+        "getSchema", "Return the schema of an id.", ref("Schema"), "subject", "format", "fetchMaxId", codes=(40403, 50001)
     ),
     ("GET", "/schemas/ids/{id}/schema"): _op(
-        "getSchemaAlone", "Tell the schema of an id alone.", AVRO_JSON, "subject", "format", codes=(40403, 50001)
+        "getSchemaAlone", "Return the schema text of an id.", AVRO_JSON, "subject", "format", codes=(40403, 50001)
     ),
     ("GET", "/schemas/ids/{id}/subjects"): _op(
         "listSubjectsOfSchema",
@@ -161,7 +161,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         *PAGE,
         codes=(40403, 50001),
     ),
-    ("GET", "/config"): _op("getLevel", "Tell the global compatibility level.", ref("Level"), codes=(50001,)),
+    ("GET", "/config"): _op("getLevel", "Return the global compatibility level.", ref("Level"), codes=(50001,)),
     ("PUT", "/config"): _op(
         "setLevel",
         "Set the global compatibility level.",
@@ -170,10 +170,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         codes=(415, 42203, 42209, *WRITES, 50001),
     ),
     ("DELETE", "/config"): _op(
-        "unsetLevel", "Take the global level back; tell what it was.", ref("Level"), codes=(40408, *WRITES, 50001)
+        "unsetLevel", "Remove the global level; return what it was.", ref("Level"), codes=(40408, *WRITES, 50001)
     ),
     ("GET", "/config/{subject}"): _op(
-        "getSubjectLevel", "Tell the subject's compatibility level.", ref("Level"), "defaultToGlobal", codes=(42208, 40408, 50001)
+        "getSubjectLevel",
+        "Return the subject's compatibility level.",
+        ref("Level"),
+        "defaultToGlobal",
+        codes=(42208, 40408, 50001),
     ),
     ("PUT", "/config/{subject}"): _op(
         "setSubjectLevel",
@@ -183,9 +187,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         codes=(415, 42203, 42208, 42209, *WRITES, 50001),
     ),
     ("DELETE", "/config/{subject}"): _op(
-        "unsetSubjectLevel", "Take the subject's level back; tell what it was.", ref("Level"), codes=(40408, *WRITES, 50001)
+        "unsetSubjectLevel", "Remove the subject's level; return what it was.", ref("Level"), codes=(40408, *WRITES, 50001)
     ),
-    ("GET", "/mode"): _op("getMode", "Tell the global mode.", ref("Mode"), "defaultToGlobal", codes=(50001,)),
+    ("GET", "/mode"): _op("getMode", "Return the global mode.", ref("Mode"), "defaultToGlobal", codes=(50001,)),
     ("PUT", "/mode"): _op(
         "setMode",
         "Set the global mode; null takes it back.",
@@ -195,10 +199,10 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         codes=(415, 42204, 42206, 42209, *WRITES, 50001),
     ),
     ("DELETE", "/mode"): _op(
-        "unsetMode", "Take the global mode back; tell what it was.", ref("Mode"), "recursive", codes=(50001, 50002)
+        "unsetMode", "Remove the global mode; return what it was.", ref("Mode"), "recursive", codes=(50001, 50002)
     ),
     ("GET", "/mode/{subject}"): _op(
-        "getSubjectMode", "Tell the subject's mode.", ref("Mode"), "defaultToGlobal", codes=(42208, 40409, 50001)
+        "getSubjectMode", "Return the subject's mode.", ref("Mode"), "defaultToGlobal", codes=(42208, 40409, 50001)
     ),
     ("PUT", "/mode/{subject}"): _op(
         "setSubjectMode",
@@ -210,24 +214,24 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ),
     ("DELETE", "/mode/{subject}"): _op(
         "unsetSubjectMode",
-        "Take the subject's mode back; tell what it was.",
+        "Remove the subject's mode; return what it was.",
         ref("MaybeMode"),
         "recursive",
         codes=(42208, 40401, 50001, 50002),
     ),
     ("GET", "/contexts"): _op("listContexts", "List contexts: there is one.", listed(TEXT), "contextPrefix", *PAGE),
-    ("GET", "/v1/metadata/id"): _op("getClusterId", "Tell whose schemas these are.", ref("ClusterId"), codes=(50001,)),
-    ("GET", "/v1/metadata/version"): _op("getVersionOfServer", "Tell the registry's own version.", ref("ServerVersion")),
-    ("GET", "/"): _op("getRoot", "Do nothing: an answer says that somebody is here.", {"type": "object"}),
+    ("GET", "/v1/metadata/id"): _op("getClusterId", "Return the id of the cluster.", ref("ClusterId"), codes=(50001,)),
+    ("GET", "/v1/metadata/version"): _op("getVersionOfServer", "Return the registry's version.", ref("ServerVersion")),
+    ("GET", "/"): _op("getRoot", "Do nothing: an answer shows that the registry runs.", {"type": "object"}),
     ("POST", "/"): _op("postRoot", "Do nothing.", {"type": "object"}),
-    ("GET", "/healthz"): _op("getHealth", "Tell how the registry is.", ref("Health")),
+    ("GET", "/healthz"): _op("getHealth", "Return the registry's state.", ref("Health")),
     ("GET", "/readyz"): Operation(
         name="getReadiness",
-        about="Tell whether the registry may be asked: 503 while it may not.",
+        about="Return whether the registry is ready: 503 while it is not.",
         answer=ref("Readiness"),
         unready=True,
     ),
-    ("GET", "/openapi.json"): _op("getDocument", "Tell this document.", {"type": "object"}),
+    ("GET", "/openapi.json"): _op("getDocument", "Return this document.", {"type": "object"}),
 }
 
 

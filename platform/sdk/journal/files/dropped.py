@@ -1,6 +1,6 @@
 """Which segments a full journal gave up to make room (`dropped.json`), and what was lost with them.
 
-One rename replaces the file, so a segment is told as dropped, or not. A kill may leave the file of one that is told: it is no
+One rename replaces the file, so a segment is reported as dropped, or not. A kill may leave the file of one that is told: it is no
 part of the journal any more.
 """
 
@@ -15,7 +15,7 @@ from .layout import VERSION
 
 DROPPED_FILE = "dropped.json"
 MOST_PAIRS = 10_000
-"""How many windows and names the file tells apart."""
+"""How many windows and names the file distinguishes."""
 
 Losses = Mapping[tuple[int, str], int]
 """(window start in ms, name of `LOSS_NAMES`) → how many."""

@@ -27,7 +27,7 @@ class WriterProcess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalHead:
-    """What stands in `journal.json`. It is on disk before the first segment is made, and never changes."""
+    """What is in `journal.json`. It is on disk before the first segment is made, and never changes."""
 
     journal_id: str
     """32 hexadecimal digits."""
@@ -66,7 +66,7 @@ class JournalHead:
                 raise JournalTooNew(where, version, VERSION)
             return _READERS[version](words)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise JournalDamaged(f"{where} is no head of a journal ({type(error).__name__}: {error})") from error
+            raise JournalDamaged(f"{where} is not a head of a journal ({type(error).__name__}: {error})") from error
 
     @classmethod
     def read(cls, folder: Path) -> "JournalHead":
@@ -76,7 +76,7 @@ class JournalHead:
             return cls.from_json(path.read_bytes(), str(path))
         except OSError as error:
             raise JournalDamaged(
-                f"{path} cannot be read ({error.strerror}): {folder} is no journal, or one that was removed"
+                f"{path} cannot be read ({error.strerror}): {folder} is not a journal, or one that was removed"
             ) from None
 
 

@@ -44,7 +44,7 @@ class Kind(IntEnum):
     QUARANTINE = 2
     """A refused event: the body is a QuarantineRecord's JSON."""
     END_OF_SEGMENT = 3
-    """Fills a segment up to its end. The journal goes on in the next one."""
+    """Fills a segment up to its end. The journal continues in the next one."""
     END_OF_JOURNAL = 4
     """Fills the last segment up to its end. The journal was closed; `number` is how many records it holds."""
 
@@ -54,7 +54,7 @@ _ENDS = (Kind.END_OF_SEGMENT, Kind.END_OF_JOURNAL)
 
 
 class RawRecord(NamedTuple):
-    """A record as it stands in a segment."""
+    """A record as it is in a segment."""
 
     number: int
     timestamp_ms: int
@@ -134,7 +134,7 @@ def record_at(memory: memoryview, at: int, salt: int) -> RawRecord | None:
 
 
 def next_record_from(memory: memoryview, at: int, salt: int) -> int | None:
-    """Return where the first record stands at or behind `at`, a multiple of 8; None if there is none up to the end."""
+    """Return where the first record is at or behind `at`, a multiple of 8; None if there is none up to the end."""
     end = len(memory) - len(memory) % ALIGNMENT
     page = bytes(_PAGE_BYTES)
     while at < end:

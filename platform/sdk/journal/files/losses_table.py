@@ -59,11 +59,11 @@ class LossesTable:
         self._names: dict[str, int] = {}
 
     def add(self, window_start_ms: int, name: str, count: int = 1) -> None:
-        """Count `count` more. They stand in the file when this returns, or when the frame below returns that was interrupted."""
+        """Count `count` more. They are in the file when this returns, or when the frame below returns that was interrupted."""
         self._waiting.append(((window_start_ms, name), count))
         while self._waiting:
             if self._adding._is_owned():  # type: ignore[attr-defined]
-                return  # This call interrupted a count of its own thread, which goes on with what waits.
+                return  # This call interrupted a count of its own thread, which continues with what waits.
             with self._adding:
                 while self._waiting:
                     self._store(*self._waiting.popleft())
@@ -96,7 +96,7 @@ class LossesTable:
             raise JournalDamaged(f"{path} cannot be read: {error.strerror}") from None
         if len(content) < _HEADER.size or content[:8] != MAGIC:
             raise JournalDamaged(
-                f"{path} is no table of losses of this machine: {len(content)} bytes that begin with {content[:8]!r}"
+                f"{path} is not a table of losses of this machine: {len(content)} bytes that begin with {content[:8]!r}"
             )
         _, version, slots = _HEADER.unpack_from(content)
         if version > VERSION:

@@ -1,6 +1,6 @@
 """The quick way through a segment: event after event, up to whatever is not plainly one. Pure.
 
-What stands there then (an end, damage, a record that is not written yet, the border of what was read) is `segment_reader`'s
+What is there then (an end, damage, a record that is not written yet, the border of what was read) is `segment_reader`'s
 affair. Hot: an agent without `headrace_native` reads every event through here, in about a fourth of the careful way's time.
 """
 
@@ -61,7 +61,7 @@ class RecordList:
 
 def plain_records(memory: bytes, at: int, salt: int, most_bytes: int, until: int) -> tuple[list[JournalRecord], PlainRun]:
     """Return the records that stand whole in `memory` from `at` on, until they take `most_bytes` or the next begins at or behind
-    `until`. The first thing that is no event and no refused one ends them.
+    `until`. The first thing that is not an event and no refused one ends them.
     """
     records: list[JournalRecord] = []
     append, unpack, size, until = records.append, _HEAD.unpack_from, len(memory), min(until, len(memory) - RECORD_HEAD_BYTES + 1)

@@ -18,7 +18,7 @@ _PAGE_BYTES = 4096
 
 
 class Gap(NamedTuple):
-    """Bytes [at, end) that hold no record that counts, though something stands there or behind.
+    """Bytes [at, end) that hold no record that counts, though something is there or behind.
 
     With nothing readable behind it, it may be an append that its writer's death cut short.
     """
@@ -79,7 +79,7 @@ class SegmentReader:
     def records_from(self, at: int, *, is_final: bool) -> Iterator[RawRecord | Gap]:
         """Yield what stands from `at` on, in order, up to the end of what is written.
 
-        Bytes that are not readable are a gap once a readable record stands behind them: records are written one after another, so
+        Bytes that are not readable are a gap once a readable record is behind them: records are written one after another, so
         their writer was done with them. `is_final`: nobody writes here any more; then what is unreadable at the very end is a gap
         too. Until then it is 'not yet', and nothing is yielded for it.
         """
@@ -105,7 +105,7 @@ class SegmentReader:
             found = next_record_from(window, ALIGNMENT, self._salt)
             if found is not None and not is_final:
                 # The record here may have been finished while the bytes behind it were read. Now that a later one is known, it is
-                # finished for sure: look once more.
+                # finished for sure: look again.
                 window = self._rest(at)
                 if record_at(window, 0, self._salt) is not None:
                     continue

@@ -77,7 +77,7 @@ class SegmentWriter:
         self._write = self._memory.write
 
     def append(self, kind: int, timestamp_ms: int, key: bytes | None, body: bytes) -> bool:
-        """Return whether the record stands in the segment; False: there is no room for it. Hot."""
+        """Return whether the record is in the segment; False: there is no room for it. Hot."""
         number = self.numbers.take()
         try:
             record = record_bytes(number, timestamp_ms, kind, key, body, self._salt)
@@ -86,7 +86,7 @@ class SegmentWriter:
             raise
         try:
             self._write(record)
-        except ValueError:  # of the write. What a signal handler raises comes behind it: the record stands there.
+        except ValueError:  # of the write. What a signal handler raises comes behind it: the record is there.
             self.numbers.put_back(number)
             return False
         return True
@@ -94,11 +94,11 @@ class SegmentWriter:
     def fill(self, kind: Kind) -> bool:
         """End the segment: one record takes all room that is left, so nothing can be appended behind it.
 
-        Return whether that record stands there; False: there was no room for its head, and zeros fill the segment.
+        Return whether that record is there; False: there was no room for its head, and zeros fill the segment.
         """
         while (left := len(self._memory) - self._memory.tell()) > 0:
             if left < _EMPTY:
-                # Zeros. A reader goes on in the next segment, if there is one.
+                # Zeros. A reader continues in the next segment, if there is one.
                 filler = bytes(left)
             else:
                 filler = record_bytes(self.numbers.given, 0, kind, None, bytes(left - _EMPTY), self._salt)

@@ -1,4 +1,4 @@
-"""What stands in the journals of receivers, read as the agent reads it."""
+"""What is in the journals of receivers, read as the agent reads it."""
 
 import io
 import json

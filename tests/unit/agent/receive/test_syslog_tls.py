@@ -1,4 +1,4 @@
-"""Syslog over TLS (RFC 5425) on real sockets: who may send, what a handshake may take, and that nobody waits for another's."""
+"""Syslog over TLS (RFC 5425) on real sockets: who may send, what a handshake may take, and that nothing waits for another's."""
 
 import os
 import random
@@ -251,7 +251,7 @@ def test_openssl_s_client(tmp_path: Path, authority: Authority, has_certificate:
 
 @pytest.mark.needs("logger")
 def test_logger_through_a_tunnel(tmp_path: Path, authority: Authority) -> None:
-    """`logger` speaks no TLS itself: what it sends by TCP goes on through a tunnel, as people do it with stunnel."""
+    """`logger` speaks no TLS itself: what it sends by TCP continues through a tunnel, as people do it with stunnel."""
     with Running(tmp_path, **section(authority)) as running, socket.create_server(("127.0.0.1", 0)) as tunnel:
         port = str(tunnel.getsockname()[1])
         words = [

@@ -1,6 +1,6 @@
 """Whatever happens to files, in whatever order: every line once, in its file's order. A search over histories (hypothesis).
 
-Truncation has its stated exclusion: it happens after a look at all that was written (or the rest stands in a copy beside).
+Truncation has its stated exclusion: it happens after a look at all that was written (or the rest is in a copy beside).
 """
 
 import gzip
@@ -170,7 +170,7 @@ class Truncated(Files):
     def rotate(self) -> None:
         if not self.log.exists() or self.rest or not self.log.stat().st_size:
             return
-        self.settle()  # the file was met before, and what is written from here on may stand in the copy only
+        self.settle()  # the file was met before, and what is written from here on may be in the copy only
         self.log_some(1, 3, False)
         for path in reversed(self.old):
             number = int(path.name.split(".")[2])
@@ -182,7 +182,7 @@ class Truncated(Files):
 
 
 class Stepwise(Files):
-    """As logrotate does it, call by call: the agent scans, reads and is killed between any two of them. The service goes on
+    """As logrotate does it, call by call: the agent scans, reads and is killed between any two of them. The service continues
     writing into the file that it has open until it is told; a file system gives the inode of a deleted file away at once.
     """
 

@@ -112,7 +112,7 @@ def test_every_fault_of_every_section_is_named_at_once() -> None:
         "[[tail]] 'b': multiline: lines: there is no such setting",
         "[[tail]] 'b': multiline: start: ",
         "[[tail]] 'b': schema: give the file of an Avro schema, or fields",
-        "[[tail]] 'c': paths: '/c' is no list of texts",
+        "[[tail]] 'c': paths: '/c' is not a list of texts",
         "[[tail]] 'c': pattern: it is missing",
         "[[tail]] 'c': fields: a = 'date': give one of string, int",
     ):

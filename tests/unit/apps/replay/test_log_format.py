@@ -1,4 +1,4 @@
-"""A file that is no access log is known by its first lines, and one with some bad lines is not mistaken for one."""
+"""A file that is not an access log is known by its first lines, and one with some bad lines is not mistaken for one."""
 
 import gzip
 import json
@@ -41,7 +41,7 @@ def test_another_format_is_named_with_its_first_line_what_is_wrong_and_what_is_e
     assert f"0 of its first {LOOKED_AT} lines are" in told
     assert 'the first other line: {"at": 0, "path": "/"}' in told
     assert "line 1: it holds no time stamp" in told
-    assert "expected is the combined format: host ident user [time]" in told
+    assert "expected: the combined format: host ident user [time]" in told
 
 
 def test_the_common_format_is_told_what_it_lacks(tmp_path: Path) -> None:

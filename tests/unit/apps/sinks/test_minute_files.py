@@ -157,5 +157,5 @@ def test_a_ledger_that_is_none_is_named(tmp_path: Path) -> None:
     ledger = FileLedger(tmp_path, "group")
     ledger.open()
     (ledger.scratch / "clicks-0.json").write_text("{}")
-    with pytest.raises(SinkRefused, match=r"clicks-0\.json is no ledger"):
+    with pytest.raises(SinkRefused, match=r"clicks-0\.json is not a ledger"):
         sink(tmp_path).begin({NAME: 0})

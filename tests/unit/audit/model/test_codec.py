@@ -1,4 +1,4 @@
-"""Reports as JSON: what is written is read back, and whatever else stands on the topic is refused by name, never a crash."""
+"""Reports as JSON: what is written is read back, and whatever else is on the topic is refused by name, never a crash."""
 
 import json
 from typing import Any

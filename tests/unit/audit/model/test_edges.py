@@ -101,7 +101,7 @@ def test_a_tier_that_begins_behind_a_window_is_not_asked() -> None:
     assert (verdict.kind, verdict.sinks) == (Kind.COMPLETE, {})
 
 
-# -- a person's word -------------------------------------------------------------------------------------------------------
+# -- an operator's word -------------------------------------------------------------------------------------------------------
 
 
 def lost_at_the_mirror(story: Story, *offsets: int) -> Story:
@@ -137,7 +137,7 @@ def cut_at(story: Story, offset: int, *, found_by_scan: bool = False) -> Story:
     story.wait(10)
     live = {0: [one for one in story.live[0, 0] if one.first < offset]}
     if found_by_scan:
-        # Something else stands there by now, of a program that reports nothing.
+        # Something else is there by now, of a program that reports nothing.
         live[0].append(LiveBatch(offset, 3, 33))
         return story.take_read("live", 0, 100, live)
     story.forget("live", {0: 0})
@@ -151,6 +151,7 @@ def test_the_tail_that_live_lost_is_missing_there_and_no_surplus_of_the_mirror()
     assert verdict.first_bad_tier == "live"
 
 
+@pytest.mark.situation("live log", "live loses its tail after the mirror copied it")
 def test_a_tail_of_unaudited_records_is_missing_on_live_by_what_the_audit_had_read() -> None:
     """Fault: DOUBLED, first at the mirror. Nobody had reported them, and the books had forgotten them."""
     story = Story(CHAIN).producer(windows={1: {0: 1}}, closed=True)

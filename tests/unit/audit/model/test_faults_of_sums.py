@@ -109,11 +109,19 @@ def test_a_run_that_announces_no_range_is_waited_for_by_every_window() -> None:
     assert story.verdict(0).kind is Kind.OPEN
 
 
+@pytest.mark.situation(
+    "producers",
+    "a replay sends events outside its announced times (the SDK does not)",
+    shown="every window that it mentions waits for it",
+    when="with the report and the reading of live",
+    do="`retire-producer`",
+)
 def test_a_replay_that_writes_outside_of_its_range_is_waited_for_there() -> None:
     story = Story(TWO).producer("replay", windows={0: {0: 2}}, between=(DAY * W, 2 * DAY * W)).read("live", 100, {0: {7: 2}})
     assert story.verdict(0).kind is Kind.OPEN
 
 
+@pytest.mark.situation("producers", "a replay sends events outside its announced times (the SDK does not)")
 def test_a_replay_that_strayed_where_nobody_read_leaves_the_window_alone() -> None:
     """Found by the search, seed 139004: killed unreported, its record expired unread. Nothing of the window names it."""
     story = Story(TWO).producer("replay", ids=(8,), between=(DAY * W, 2 * DAY * W)).producer(windows={0: {0: 2}}, closed=True)
@@ -199,6 +207,13 @@ def rebuilt(*, mirrored: int, tiers: tuple[str, ...] = THREE) -> Story:
     return story
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the store is lost after live data expired, without a checkpoint",
+    shown="decided where a later tier proves it; else UNKNOWN, never INCOMPLETE",
+    when="after the restart, and the deadline",
+    do="`audit known-loss`",
+)
 def test_windows_that_expired_on_live_are_judged_by_what_later_tiers_hold_after_the_store_was_lost() -> None:
     """Fault: a rebuild of the store after live had expired turned COMPLETE into 'missing, first at live'."""
     story = rebuilt(mirrored=5)
@@ -207,6 +222,7 @@ def test_windows_that_expired_on_live_are_judged_by_what_later_tiers_hold_after_
     assert story.verdict(1).kind is Kind.COMPLETE
 
 
+@pytest.mark.situation("audit's own data", "the store is lost after live data expired, without a checkpoint")
 def test_what_nobody_could_read_and_no_later_tier_holds_is_unknown_and_not_missing() -> None:
     story = rebuilt(mirrored=3)
     assert story.verdict(0).kind is Kind.OPEN

@@ -1,5 +1,7 @@
 """What a run holds is waited for, mentioned or not, and nothing else: the rows of issue 26, section 1, on the model."""
 
+import pytest
+
 from headrace.audit.model.build_facts import held_windows
 from headrace.audit.model.checks.producers import PRESUMED_DEAD_MS
 from headrace.audit.model.facts import Kind
@@ -18,7 +20,7 @@ def story() -> Story:
 
 
 def again(told: Story) -> Story:
-    """The live log is read to its end once more."""
+    """The live log is read to its end again."""
     return told.wait(1).read("live", 100)
 
 
@@ -36,6 +38,7 @@ def test_a_run_that_died_with_events_in_memory_keeps_the_windows_that_it_held_an
     assert story_of_three.verdict(3).kind is Kind.COMPLETE, "it never held this one"
 
 
+@pytest.mark.situation("producers", "an application is frozen for hours, continues and is killed")
 def test_a_run_that_was_frozen_for_hours_and_then_took_events_is_waited_for_where_it_says_so() -> None:
     """Fault: frozen past `presumed_dead_ms`, then killed: silence was taken for a seal."""
     told = again(story().producer("shop", holds={0: 0}).wait(2 * PRESUMED_DEAD_MS))
@@ -121,6 +124,13 @@ def test_an_earlier_run_of_an_instance_keeps_what_it_held() -> None:
     assert "an earlier run of producer:shop (epoch 1) ended without sealing; 3 records were under way" in verdict.reason
 
 
+@pytest.mark.situation(
+    "producers",
+    "an application is killed while the audit topic is away",
+    shown="UNKNOWN in the windows that it had not moved past",
+    when="its deadline, once the topic is back",
+    do="`retire-producer`",
+)
 def test_a_run_that_was_not_heard_after_an_outage_keeps_what_it_had_not_sealed_by_then() -> None:
     told = story().producer("shop", holds={5: 0}, past_ms=0).wait(1_000)
     told.books.cut_off(told.now_ms - DEADLINE_MS, 2 * W, told.journal)

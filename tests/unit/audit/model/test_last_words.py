@@ -1,4 +1,4 @@
-"""Whose last word a window waits for, and for what. Mutants lived here that no other test killed (experiment 0015)."""
+"""Whose last report a window waits for, and for what. Mutants lived here that no other test killed (experiment 0015)."""
 
 from headrace.audit.model.facts import Kind
 

@@ -1,4 +1,4 @@
-"""What a report changes is judged anew, and what it takes back is gone."""
+"""What a report changes is judged again, and what it takes back is gone."""
 
 from headrace.audit.model.facts import Kind
 from headrace.audit.model.messages import ProducerReport, ProducerWindow
@@ -8,7 +8,7 @@ from ..stories import TOPIC, Story, W
 
 
 def news_of(story: Story) -> set[int]:
-    """Return the windows with news, and begin anew."""
+    """Return the windows with news, and begin again."""
     news = story.books.news.pop(TOPIC, None)
     return set() if news is None else set(news.windows)
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,13 @@ def test_a_sink_that_has_everything_is_complete() -> None:
     assert (verdict.sinks[SINK].kind, verdict.sinks[SINK].count) == (Kind.COMPLETE, 5)
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "a sink loses a record",
+    shown="its own row INCOMPLETE, missing 1, its offset; the verdict stays",
+    when="with its report",
+    do="reset its group; its key removes duplicates",
+)
 def test_a_record_that_a_sink_lacks_is_its_own_affair_and_named() -> None:
     verdict = complete().tell(SINK, 0, 100, {0: 4}).verdict()
     found = verdict.sinks[SINK]
@@ -146,6 +154,13 @@ def test_days_add_up_the_counts_of_sinks_and_keep_the_worst_word() -> None:
 AT_OFFLINE = f"{SINK}@offline"
 
 
+@pytest.mark.situation(
+    "groups and sinks",
+    "the mirror loses a record in front of a sink",
+    shown="INCOMPLETE at the mirror; the sink's row COMPLETE",
+    when="with the mirror's report",
+    do="restore the copy",
+)
 def test_a_sink_on_the_offline_cluster_answers_for_what_stands_there_and_not_for_what_the_mirror_lost() -> None:
     story = Story().producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}})
     story.tell("mirror", 0, 100, {0: 4}).read("offline", 100, {0: {7: 4}}).tell("warehouse", 0, 100, {0: 4})

@@ -2,6 +2,8 @@
 
 from dataclasses import replace
 
+import pytest
+
 from headrace.audit.model.checks.producers import PRESUMED_DEAD_MS
 from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.facts import Kind
@@ -130,7 +132,7 @@ def test_a_late_event_opens_a_window_again() -> None:
 
 
 def test_a_late_event_of_a_producer_that_goes_on_is_not_doubled_before_it_could_be_told() -> None:
-    """It stands in the live log as soon as it is written; the report that counts it comes a beat later."""
+    """It is in the live log as soon as it is written; the report that counts it comes a beat later."""
     story = Story(("producer", "live")).producer(windows={0: {0: 5}}, past_ms=W).read("live", 100, {0: {7: 5}})
     assert story.verdict().kind is Kind.COMPLETE
     story.read("live", 120, {0: {7: 1}})
@@ -224,6 +226,13 @@ def test_the_counts_of_an_instance_s_epochs_add_up() -> None:
     assert (verdict.kind, verdict.tiers["producer"]) == (Kind.COMPLETE, 7)
 
 
+@pytest.mark.situation(
+    "producers",
+    "an SDK of an earlier version stops reporting",
+    shown="UNKNOWN where it wrote; ACCEPTED, never COMPLETE, in later windows",
+    when="its deadline; an hour",
+    do="`retire-producer`",
+)
 def test_a_dead_producer_does_not_shut_the_future() -> None:
     now = 1_000 * W
     story = Story(("producer", "live"), now_ms=now).producer("dead", past_ms=990 * W)
@@ -313,6 +322,13 @@ def test_what_is_proven_so_far_is_shown_before_the_last_word() -> None:
     assert "so far proven: 2 missing" in verdict.reason
 
 
+@pytest.mark.situation(
+    "mirror",
+    "an operator pauses the mirror",
+    shown="OPEN, then UNKNOWN, `silent: mirror`; the reason quotes the operator",
+    when="after the mirror's deadline",
+    do="`headrace mirror resume`",
+)
 def test_a_tier_that_a_person_has_paused_is_named_with_that_and_not_as_silent_without_a_reason() -> None:
     story = Story().producer(windows={0: {0: 5}}, closed=True).read("live", 100, {0: {7: 5}}).tell("mirror", 0, 0)
     empty = RangeReport(tier="mirror", instance="m", at_ms=0, topic=TOPIC, partition=0, from_offset=0, to_offset=0)

@@ -152,7 +152,7 @@ def test_a_report_that_failed_is_said_again_under_its_own_number(loses: bool) ->
 
 
 def test_a_message_that_its_producer_gave_up_is_said_again() -> None:
-    """The flush may have told that to somebody else."""
+    """The flush may have reported that to somebody else."""
     topic = AuditTopic()
     one = reporter(topic)
     one.ended(0, delivery((7, 0, 11), count=5))

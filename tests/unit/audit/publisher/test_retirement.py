@@ -1,4 +1,4 @@
-"""A producer that died unsealed, and a person's word on it: its windows are decided, and never look as if it had sealed."""
+"""A producer that died unsealed, and an operator's word on it: its windows are decided, and never look as if it had sealed."""
 
 import pytest
 
@@ -17,7 +17,7 @@ WORD = Retirement(instance="app", epoch=1, at_ms=5, by="anna", reason="its host 
 
 
 def died(arrived: int = 5) -> Story:
-    """The producer said 5 of window 0 and died; `arrived` records of it stand in the live log."""
+    """The producer said 5 of window 0 and died; `arrived` records of it are in the live log."""
     return Story(("producer", "live")).producer(windows={0: {0: 5}}).wait(LONG_MS).read("live", 100, {0: {7: arrived}})
 
 

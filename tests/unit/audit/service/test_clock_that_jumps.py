@@ -13,7 +13,7 @@ JUMP_MS = 2 * 3_600_000
 
 
 class HostClock(ManualClock):
-    """A wall clock that may be set; the monotonic one goes on."""
+    """A wall clock that may be set; the monotonic one continues."""
 
     set_ms = 0
 

@@ -133,7 +133,7 @@ def test_windows_that_stay_unknown_are_added_to_their_days_with_the_reason(servi
     days.fall_silent()
     assert set(service.verdicts().values()) == {"UNKNOWN"}
     days.pass_(15)
-    service.restart()  # the words change with a restart, and with the length of the silence: that is no news
+    service.restart()  # the words change with a restart, and with the length of the silence: that is nothing new
     days.fall_silent()
     assert set(service.verdicts().values()) == {"UNKNOWN"}
     days.pass_(14)

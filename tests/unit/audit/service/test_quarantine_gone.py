@@ -31,7 +31,9 @@ def with_quarantined(service: Service) -> None:
     service.hear()
 
 
-@pytest.mark.parametrize("now", [{"clicks": "1"}, {**THERE, "clicks.quarantine": "3"}], ids=["deleted", "deleted and made anew"])
+@pytest.mark.parametrize(
+    "now", [{"clicks": "1"}, {**THERE, "clicks.quarantine": "3"}], ids=["deleted", "deleted and created again"]
+)
 def test_windows_whose_quarantine_is_gone_are_unknown(service: Service, now: dict[str, str]) -> None:
     """Fault: COMPLETE, quarantined 3."""
     with_quarantined(service)

@@ -3,6 +3,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import Hold, ProducerReport, Retirement
 from headrace.audit.model.runs import Run, RunKey
@@ -67,6 +69,9 @@ def reporters(topic: Topic, clock: ManualClock, version: str) -> list[ProducerRe
     return fleet
 
 
+@pytest.mark.situation(
+    "producers", "a rolling deployment ends 1,000 hosts by SIGTERM", shown="nothing", when="at once", do="nothing"
+)
 def test_a_rolling_deployment_of_a_thousand_hosts_that_close_leaves_no_window_unsealed(tmp_path: Path) -> None:
     service, topic = Service(tmp_path / "audit.db", replace(SHORT, deadline_ms={})), Topic()
     old = reporters(topic, service.clock, "1")
@@ -82,6 +87,13 @@ def test_a_rolling_deployment_of_a_thousand_hosts_that_close_leaves_no_window_un
     assert all("/shop/2" in one["instance"] for one in service.ledger.unsealed())
 
 
+@pytest.mark.situation(
+    "producers",
+    "a rolling deployment kills 1,000 hosts, with a rule `[[retire]]`",
+    shown="UNKNOWN, then ACCEPTED, in the windows that they held",
+    when="its `after_ms`",
+    do="nothing",
+)
 def test_a_deployment_that_kills_is_accepted_by_a_rule_in_the_windows_that_were_held(tmp_path: Path) -> None:
     service, topic = Service(tmp_path / "audit.db", replace(SHORT, deadline_ms={})), Topic()
     reporters(topic, service.clock, "1")

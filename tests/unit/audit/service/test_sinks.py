@@ -39,7 +39,7 @@ def test_a_row_waits_is_unknown_and_complete_and_the_verdict_never_moves(service
     service.restart()
     service.hear()
     service.report(mirror(5, 6, {T0 + W: 1}, tier=SINK), offset=3)
-    # The live log was not read again yet, and the verdict is not made anew for a sink's sake.
+    # The live log was not read again yet, and the verdict is not created again for a sink's sake.
     assert service.verdicts() == {T0: "COMPLETE", T0 + W: "COMPLETE"}
     service.read("live", 100, 100, {})
     fall_silent(service)

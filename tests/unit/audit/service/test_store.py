@@ -1,4 +1,4 @@
-"""The store: topic by topic in memory, settled windows, days, topics made anew, rebuilt after a loss."""
+"""The store: topic by topic in memory, settled windows, days, topics created again, rebuilt after a loss."""
 
 import random
 from dataclasses import replace
@@ -28,7 +28,7 @@ def test_a_rebuilt_store_dates_the_last_word_of_a_dead_run_by_the_audit_topic(se
 
 
 def test_a_live_topic_made_anew_under_its_name_begins_anew_at_every_tier(service: Service) -> None:
-    """Fault: live 90, really 60: two logs were mixed when a topic was made anew with a longer log."""
+    """Fault: live 90, really 60: two logs were mixed when a topic was created again with a longer log."""
     service.ledger.logs.see_topic_ids("live", {"clicks": "a"}, service.clock.now_ms())
     service.clock.advance(10)
     complete(service)  # said and read since the topic was last seen to be the old one
@@ -60,7 +60,7 @@ def test_a_topic_made_anew_whose_copy_is_the_old_one_says_what_to_do(service: Se
         service.hear()
     (window,) = service.windows()
     assert (window["verdict"], window["silent"]) == ("UNKNOWN", ["mirror"])
-    assert "since it was made anew under its name" in window["reason"]
+    assert "since it was created again under its name" in window["reason"]
     assert "`headrace topic delete clicks --cluster offline`" in window["reason"]
     service.report(mirror(0, 200, {T0: 9}), offset=3)
     assert service.verdicts() == {T0: "COMPLETE"}

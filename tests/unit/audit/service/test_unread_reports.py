@@ -21,7 +21,7 @@ from headrace.client.fetch.fetched import TopicPartition
 from ..service_parts import T0, Service, W
 
 NAME = TopicPartition("clicks", 0)
-UNREAD = "the reports of 15 records on live were lost before the audit read them: nobody knows what else was sent"
+UNREAD = "the reports of 15 records on live were lost before the audit read them: what else was sent is unknown"
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def read_live(service: Service, *, marked: bool, first: int = 0) -> None:
 
 
 def hear_all(service: Service) -> None:
-    """Live is read to its end once more, and the audit topic twice."""
+    """Live is read to its end again, and the audit topic twice."""
     generation, _ = service.ledger.logs.positions("live")
     service.clock.advance(1)
     service.ledger.logs.take_reads("live", generation, [], {NAME: service.clock.now_ms()})
@@ -85,6 +85,7 @@ def test_marked_batches_from_before_the_loss_are_unread_reports_and_never_comple
     assert second["verdict"] == "COMPLETE"
 
 
+@pytest.mark.situation("audit's own data", "store, checkpoints and older reports are lost over an INCOMPLETE window")
 def test_foreign_batches_stay_unaudited(service: Service) -> None:
     service.ledger.lose_reports({0: 100}, {NAME: 20})
     service.report(of_the_one_that_is_heard(), mirrored(), offset=100)

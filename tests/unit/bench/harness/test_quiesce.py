@@ -10,7 +10,7 @@ from bench.harness import quiesce
 
 
 class Machine:
-    """A machine whose processors are busy for some looks, and a clock that goes on by each sleep."""
+    """A machine whose processors are busy for some looks, and a clock that continues by each sleep."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, busy_looks: int) -> None:
         self.now_s = 0.0

@@ -144,7 +144,7 @@ class KafkasGroup:
         return ("REBALANCE_IN_PROGRESS" if self.state == "PreparingRebalance" else "NONE",)
 
     def commits(self, name: str, instance: str | None, generation: int) -> Answer:
-        """OffsetCommit. Ours: to a group that is not there Kafka answers ILLEGAL_GENERATION, and the client asks once more."""
+        """OffsetCommit. Ours: to a group that is not there Kafka answers ILLEGAL_GENERATION, and the client asks again."""
         if generation < 0 and not self.members:
             return ("NONE",)
         error = self._refusal(name, instance) or self._outdated(generation)
@@ -156,7 +156,7 @@ class KafkasGroup:
         return ("NONE",)
 
     def leave(self, leavers: Sequence[tuple[str, str | None]]) -> list[str]:
-        """LeaveGroup: all leaving members are removed before the others go on."""
+        """LeaveGroup: all leaving members are removed before the others continue."""
         errors, gone = [], []
         for name, instance in leavers:
             by_instance = self._holder(instance) if not name else None

@@ -1,6 +1,6 @@
 """Topics with `message.timestamp.type=LogAppendTime`: the broker's time instead of the producer's.
 
-Real sockets and logs; ZooKeeper is played, and the clock stands still at `NOW_MS`.
+Real sockets and logs; ZooKeeper is played, and the clock makes no progress at `NOW_MS`.
 """
 
 import struct

@@ -42,7 +42,7 @@ def test_a_stop_is_alive_and_not_ready() -> None:
     ("facts", "word"),
     [
         (replace(WELL, loop_turned_ms_ago=STILL_MS + 1), "has not turned"),
-        (replace(WELL, loop_lives=False), "ended by itself"),
+        (replace(WELL, loop_lives=False), "ended unexpectedly"),
         (replace(WELL, fatal="broker id 1 is taken"), "taken"),
     ],
 )

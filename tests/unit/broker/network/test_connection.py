@@ -120,7 +120,7 @@ WRONG_FRAMES = {
     "huge fetch array": frame(1, 4, 1, struct.pack(">iiiib", -1, 0, 0, 0, 0) + struct.pack(">i", 2**31 - 1)),
     "huge produce array": frame(0, 3, 1, struct.pack(">hhi", -1, 1, 1) + struct.pack(">i", 2**31 - 1)),
     "negative records length": frame(0, 3, 1, struct.pack(">hhii", -1, 1, 1, 1) + b"\0\1t" + struct.pack(">iii", 1, 0, -7)),
-    "topic name that is no text": frame(3, 1, 1, struct.pack(">ih", 1, 2) + b"\xff\xfe"),
+    "topic name that is not text": frame(3, 1, 1, struct.pack(">ih", 1, 2) + b"\xff\xfe"),
     "empty body": frame(1, 4, 1, b""),
     "a control frame of 5 MiB": struct.pack(">ihhih", 5 << 20, 3, 1, 1, -1),
 }

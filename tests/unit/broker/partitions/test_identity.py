@@ -68,7 +68,7 @@ def test_a_description_that_cannot_be_opened_is_refused_with_its_reason(tmp_path
 
 
 def test_a_folder_of_one_cluster_is_not_served_under_another_or_none(tmp_path: Path) -> None:
-    """Fault: on an ensemble that had lost its tree, a client's first record made the topic anew and set its log aside."""
+    """Fault: on an ensemble that had lost its tree, a client's first record made the topic again and set its log aside."""
     check_cluster(tmp_path, None)
     note_cluster(tmp_path, "one")
     note_cluster(tmp_path, "two")

@@ -16,7 +16,7 @@ from tests.unit.client.sending import send
 
 OTHERS = 8
 BLOCKED_S = 0.1
-"""How long `close` is given to go on, before it counts as waiting."""
+"""How long `close` is given to continue, before it counts as waiting."""
 
 
 @pytest.fixture

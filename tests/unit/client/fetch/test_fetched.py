@@ -41,7 +41,7 @@ def test_a_damaged_batch_is_a_range_up_to_the_next_sound_one(values: list[list[b
     victim = data.draw(st.integers(0, len(sound) - 1))
     at = sum(header.size_bytes for header, _ in sound[:victim])
     size = sound[victim][0].size_bytes
-    # From the magic on: what stands before it no CRC covers, and a length that is too long looks like a cut answer.
+    # From the magic on: what is before it no CRC covers, and a length that is too long looks like a cut answer.
     damage = data.draw(st.integers(16, size - 1))
     log[at + damage] ^= data.draw(st.integers(1, 255))
     batches, corrupt, tail = parse(memoryview(bytes(log)), 0)

@@ -1,4 +1,4 @@
-"""What a producer says became of each batch, and under which numbers it may stand in the log, against what the broker holds."""
+"""What a producer says became of each batch, and under which numbers it may be in the log, against what the broker holds."""
 
 from collections import Counter
 

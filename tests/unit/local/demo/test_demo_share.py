@@ -1,4 +1,4 @@
-"""A second demo's own events, told apart from those of earlier demos in the same windows."""
+"""A second demo's own events, distinguished from those of earlier demos in the same windows."""
 
 from typing import Any
 

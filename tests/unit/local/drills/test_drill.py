@@ -16,10 +16,9 @@ def test_a_drill_without_claims_or_with_a_false_one_does_not_hold() -> None:
     result.claim("nothing is left", False, "a table")
     assert not result.held
     assert result.in_words().splitlines() == [
-        "   0.0 s  waiting",
         "    held  the audit tells it",
         "  FAILED  nothing is left: a table",
-        "drill loss on drill_loss_1: FAILED",
+        "drill loss on drill_loss_1: FAILED, 0.0 s",
     ]
     assert result.as_json()["claims"][1] == {"claim": "nothing is left", "held": False, "seen": "a table"}
 

@@ -51,7 +51,7 @@ def test_a_batch_cut_out_leaves_two_segments_with_all_other_bytes_and_the_old_ag
 
 
 def test_the_last_batch_is_refused(tmp_path: Path) -> None:
-    """Without it the log would only end earlier: that is no hole."""
+    """Without it the log would only end earlier: that is not a hole."""
     stored = write(tmp_path, [b"one", b"two"])
     with pytest.raises(ValueError, match="is the last"):
         log_surgery.cut_out(stored[1])

@@ -20,7 +20,9 @@ def process(name: str, state: State, reason: str | None, address: str | None = N
 
 
 FULL = process("broker-live", "unhealthy", "the disk is full: /data has 0 bytes free", "127.0.0.1:9092")
-STILL = process("mirror", "unhealthy", "stands still since 2026-01-01T00:00:00Z: no broker answers (clicks-0, 9 bytes behind)")
+STILL = process(
+    "mirror", "unhealthy", "has made no progress since 2026-01-01T00:00:00Z: no broker answers (clicks-0, 9 bytes behind)"
+)
 WELL = process("registry", "ready", None, "127.0.0.1:8081")
 
 
@@ -39,7 +41,7 @@ def test_each_fault_is_one_line_with_what_where_why_and_what_to_do(
     full, still = said.err.splitlines()
     assert full.startswith("broker-live at 127.0.0.1:9092 is unhealthy: the disk is full: /data has 0 bytes free. What to do: ")
     assert "broker-live.log" in full
-    assert still.startswith("mirror is unhealthy: stands still since 2026-01-01T00:00:00Z: no broker answers")
+    assert still.startswith("mirror is unhealthy: has made no progress since 2026-01-01T00:00:00Z: no broker answers")
 
 
 def test_a_full_disk_of_the_platform_itself_is_a_fault_even_where_all_looks_well(

@@ -1,4 +1,4 @@
-"""The platform's disk is full: the supervisor goes on, and writes its state once there is room."""
+"""The platform's disk is full: the supervisor continues, and writes its state once there is room."""
 
 import errno
 from pathlib import Path

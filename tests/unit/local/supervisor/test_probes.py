@@ -27,8 +27,8 @@ def test_a_stalled_process_is_told_in_its_own_words_and_a_ready_one_is_well(tmp_
     status = StatusFile(path, clock)
     status.write("ready", pid=PID)
     assert looked(path, clock) is None
-    status.write("stalled", pid=PID, reason="stands still since noon: no room")
-    assert looked(path, clock) == "stands still since noon: no room"
+    status.write("stalled", pid=PID, reason="has made no progress since noon: no room")
+    assert looked(path, clock) == "has made no progress since noon: no room"
     status.write("starting", pid=PID, reason="no broker answers")
     assert looked(path, clock) == "says starting: no broker answers"
 

@@ -18,7 +18,7 @@ MIRROR = Stamp(4_000, 3, 0, True)
 
 
 def batch_at(offset: int, value: bytes, count: int = 2) -> Batch:
-    """Return a batch of records as it stands at a dense offset."""
+    """Return a batch of records as it is at a dense offset."""
     builder = BatchBuilder()
     for number in range(count):
         builder.append(1_431_857_103_000, None, value + b"%d" % number)
@@ -93,7 +93,7 @@ def test_what_the_ledger_does_not_name_in_the_copy_is_extra_and_behind_its_last_
 
 
 def test_a_refused_batch_is_told_as_that_whichever_entry_follows() -> None:
-    """Fault: it was told as missing where the next entry began behind it."""
+    """Fault: it was reported as missing where the next entry began behind it."""
     one, large, two = batch_at(0, b"one"), batch_at(2, b"large"), batch_at(4, b"two")
     first = entry([(one, copy_of(one, 0))], [SkippedRange(2, 4, "refused")])
     second = entry([(two, copy_of(two, 2))], start=4)
@@ -117,3 +117,28 @@ def test_a_batch_whose_crc_in_the_ledger_fits_and_whose_records_do_not_is_altere
     other = copy_of(batch_at(0, b"two"), 0)
     findings, _ = compared([one], [entry([(one, other)])], [other])
     assert [found.kind for found in findings.kept] == [Kind.ALTERED]
+
+
+def test_findings_with_only_transaction_markers_between_them_are_one_range() -> None:
+    """Fault: each transaction of a mirror was a finding of its own, because its marker takes an offset."""
+    source = [batch_at(number * 2, b"value %d " % number) for number in range(4)]
+    # The destination holds a transaction of one batch and a marker each, and the ledger names none of them.
+    copies = [copy_of(one, 100 + number * 3) for number, one in enumerate(source)]
+    markers = [(102 + number * 3, 103 + number * 3) for number in range(4)]
+    findings = Findings()
+    chunks = [Chunk(copies[:2], without_data=markers[:1]), Chunk(copies[2:], without_data=markers[1:])]
+    tail = compare(NAME, [Chunk(source)], [entry([])], chunks, findings, Bounds())
+    assert [(one.kind, one.source, one.batches) for one in findings.kept] == [(Kind.MISSING, (0, 8), 4)]
+    assert tail is not None
+    assert (tail.kind, tail.destination, tail.batches) == (Kind.EXTRA, (100, 112), 4)
+
+
+def test_findings_with_a_whole_batch_between_them_stay_two() -> None:
+    source = [batch_at(number * 2, b"value %d " % number) for number in range(3)]
+    copies = [copy_of(one, 100 + number * 3) for number, one in enumerate(source)]
+    pairs = list(zip(source, copies, strict=True))
+    altered = [copy_of(batch_at(0, b"other"), 100), copies[1], copy_of(batch_at(4, b"other"), 106)]
+    findings = Findings()
+    chunk = Chunk(altered, without_data=[(102, 103), (105, 106), (108, 109)])
+    compare(NAME, [Chunk(source)], [entry(pairs)], [chunk], findings, Bounds())
+    assert [(one.kind, one.destination) for one in findings.kept] == [(Kind.ALTERED, (100, 103)), (Kind.ALTERED, (106, 109))]

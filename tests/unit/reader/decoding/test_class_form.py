@@ -152,7 +152,7 @@ class Plain:
     ids=["missing", "type", "null", "union", "no record"],
 )
 def test_an_event_that_has_no_place_in_the_class_is_undecodable_and_names_the_field(schema: Any, event: Any, said: str) -> None:
-    with pytest.raises(Undecodable, match="is no Plain") as caught:
+    with pytest.raises(Undecodable, match="does not fit the class Plain") as caught:
         read(Plain, schema, event)
     assert said in str(caught.value)
     assert caught.value.code == "class_mismatch"

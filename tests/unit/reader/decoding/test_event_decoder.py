@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 class Registry:
-    """Knows id 1; id 2 is no schema; everything else is unknown."""
+    """Knows id 1; id 2 is not a schema; everything else is unknown."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -36,7 +36,7 @@ def test_labels_and_help_of_any_text_are_read_back(value: str, doc: str) -> None
     ("name", "kind"), [("x_total", "gauge"), ("x", "counter"), ("1x", "gauge"), ("x y", "gauge"), ("x", "y")]
 )
 def test_a_name_that_prometheus_would_refuse_is_refused(name: str, kind: str) -> None:
-    with pytest.raises(ValueError, match="no name"):
+    with pytest.raises(ValueError, match="is not a name"):
         text([Metric(name, kind, "", one(1))])
 
 

@@ -162,7 +162,7 @@ def test_mutually_recursive_records_are_decided() -> None:
 
 @pytest.mark.parametrize("leaf", [("long", "int"), ("int", "long")], ids=["readable", "unreadable"])
 def test_a_deep_tree_of_unions_is_decided_in_linear_work(leaf: tuple[str, str]) -> None:
-    # Two optional fields at every level: trying each branch anew would take 2 to the power of 28 steps.
+    # Two optional fields at every level: trying each branch again would take 2 to the power of 28 steps.
     def tree(kind: str) -> Any:
         inner: Any = record(field("n", kind), name="R0")
         for level in range(1, 29):

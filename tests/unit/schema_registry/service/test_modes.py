@@ -86,7 +86,7 @@ def test_import_takes_the_caller_s_ids_and_versions_and_compares_nothing(api: Ap
     assert api.ask("GET", "/subjects/a/versions") == (200, [2, 4, 5])
     assert api.register("a", V1, id=70, version=4) == api.register("a", V1, id=70) == (200, {"id": 70})
     assert api.ask("PUT", "/mode/a", {"mode": "READWRITE"})[0] == 200
-    # Given ids go on above the highest that was imported.
+    # Given ids continue above the highest that was imported.
     assert api.register("a", record(field("a", "int"), field("b", "int", 0), field("d", "int", 0))) == (200, {"id": 72})
 
 

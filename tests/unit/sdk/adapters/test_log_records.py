@@ -20,7 +20,7 @@ def kept() -> KeptEvents:
 
 @pytest.fixture
 def shop(kept: KeptEvents) -> Iterator[logging.Logger]:
-    """The application's logger; the handler stands at the root, where it meets everything."""
+    """The application's logger; the handler is at the root, where it meets everything."""
     handler = EventHandler(kept)  # type: ignore[arg-type]
     root, logger = logging.getLogger(), logging.getLogger("shop.orders")
     level = root.level

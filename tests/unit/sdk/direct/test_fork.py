@@ -1,4 +1,4 @@
-"""A logger in the children of a fork: it goes on as a run of its own, and what the parent holds stays the parent's."""
+"""A logger in the children of a fork: it continues as a run of its own, and what the parent holds stays the parent's."""
 
 import multiprocessing
 import os

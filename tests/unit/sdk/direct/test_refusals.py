@@ -32,7 +32,7 @@ def test_a_field_that_breaks_compatibility_wants_a_default() -> None:
 
 def test_a_schema_that_is_none_is_named() -> None:
     told = words(InvalidSchema(f"{ASKED}no such type 'strin' (error 42201)"))
-    assert told.startswith("the schema shop.Click of topic 'clicks' is no schema for the registry")
+    assert told.startswith("the schema shop.Click of topic 'clicks' is not a schema for the registry")
     assert "no such type 'strin'" in told
 
 

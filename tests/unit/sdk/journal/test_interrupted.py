@@ -217,7 +217,7 @@ def test_a_signal_handler_that_logs_into_an_append_neither_waits_nor_harms(tmp_p
             if round_ % 50 == 49:
                 chunk = read_all(journal, place)
                 assert not chunk.unreadable
-                # What is released is gone: the reading goes on behind it, as an agent's does.
+                # What is released is gone: the reading continues behind it, as an agent's does.
                 place, read = chunk.end, read + len(chunk.records)
                 journal.release(place)
     finally:

@@ -273,5 +273,5 @@ def test_a_later_version_is_refused_with_words(tmp_path: Path) -> None:
     with pytest.raises(JournalTooNew, match="upgrade the agent before the applications"):
         Journal(small.folder)
     head.write_text("{}")
-    with pytest.raises(JournalDamaged, match="is no head of a journal"):
+    with pytest.raises(JournalDamaged, match="is not a head of a journal"):
         Journal(small.folder)

@@ -97,5 +97,5 @@ def test_what_is_no_table_is_an_error_by_name(tmp_path: Path) -> None:
     with pytest.raises(JournalTooNew):
         LossesTable.read(path)
     path.write_bytes(b"something else")
-    with pytest.raises(JournalDamaged, match="no table of losses"):
+    with pytest.raises(JournalDamaged, match="is not a table of losses"):
         LossesTable.read(path)

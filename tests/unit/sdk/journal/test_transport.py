@@ -91,7 +91,7 @@ def test_drop_oldest_gives_up_whole_segments_but_none_that_is_under_way(tmp_path
     under_way = {int(record.body[:4]) for record in journal.read(first.end, 1 << 20, until=Position(2, 64, 0)).records}
     assert under_way <= left
     assert len(under_way) == 3
-    # What stands before the agent's mark is settled: it made room, and was no loss.
+    # What is before the agent's mark is settled: it made room, and was not a loss.
     settled = len(first.records) - 1
     losses = journal.losses().counts
     assert losses == {(WINDOW, FULL): 40 - settled - len(left)}
@@ -144,7 +144,9 @@ def test_a_range_over_segments_that_were_gone_before_it_was_read_can_be_held(tmp
 
 
 def test_a_segment_that_is_told_as_given_up_is_not_read_though_a_kill_left_its_file(tmp_path: Path) -> None:
-    """Names a fault: a writer killed between `dropped.json` and the deletion had a segment's events told as lost, and shipped."""
+    """Names a fault: a writer killed between `dropped.json` and the deletion had a segment's events reported as lost, and
+    shipped.
+    """
     transport = started(tmp_path, when_full="drop_oldest")
     assert transport.take(b"0000" + BODY, WINDOW, None, 0) is None
     journal = journal_of(tmp_path)

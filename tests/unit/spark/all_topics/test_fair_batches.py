@@ -1,4 +1,4 @@
-"""Batches are bounded, together exactly what is new, and nobody waits for a huge topic."""
+"""Batches are bounded, together exactly what is new, and nothing waits for a huge topic."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""What a load of all topics does around Spark: a fault is its topic's alone, and what was not committed is never passed over."""
+"""What a load of all topics does around Spark: a fault is its topic's alone, and what was not committed is never skipped."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path

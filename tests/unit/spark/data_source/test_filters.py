@@ -1,4 +1,4 @@
-"""What filters narrow: never a record away that satisfies them. Spark's own meaning of a filter is said anew here, by value."""
+"""What filters narrow: never a record away that satisfies them. Spark's own meaning of a filter is said again here, by value."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,4 +1,4 @@
-"""Loads and publishes tell OpenLineage what they wrote; the file transport shows what was told."""
+"""Loads and publishes tell OpenLineage what they wrote; the file transport shows what was reported."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a cluster's errors are told as, and what is a master of this process's own."""
+"""What a cluster's errors are reported as, and what is a master of this process's own."""
 
 import subprocess
 import sys

@@ -71,6 +71,7 @@ def test_the_rows_are_the_same_in_fewer_files_on_both_branches(stored: Stored) -
     assert compact(stored).hours == []
 
 
+@pytest.mark.situation("warehouse", "small files are merged by `headrace compact`")
 def test_the_proof_links_to_the_one_before_and_names_the_new_files(stored: Stored) -> None:
     before = proofs(stored)
     compact(stored)
@@ -162,8 +163,15 @@ def test_columns_that_came_later_are_null_and_no_digest_changes(tmp_path: Path) 
     assert is_sound(stored)
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "small files are merged by `headrace compact`",
+    shown="the verdict stays; `verify-table` says COMPACTED",
+    when="–",
+    do="nothing",
+)
 def test_a_count_that_has_lost_its_state_reports_the_same_as_before(stored: Stored) -> None:
-    """Fault: rows of merged files belong to no load's folder: their loads were not found, or told as without rows."""
+    """Fault: rows of merged files belong to no load's folder: their loads were not found, or reported as without rows."""
     before = dict(stored.audit._told)
     compact(stored)
     (stored.warehouse.folder / "loads" / TOPIC / "counted.json").unlink()

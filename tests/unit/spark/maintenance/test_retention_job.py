@@ -1,4 +1,4 @@
-"""What retention drops is gone on purpose: noted in the table, never told as missing, and nothing else changes."""
+"""What retention drops is gone on purpose: noted in the table, never reported as missing, and nothing else changes."""
 
 from pathlib import Path
 
@@ -64,6 +64,7 @@ def test_nothing_is_dropped_by_default_or_in_a_dry_run(stored: Stored) -> None:
     assert stored.warehouse.existing_table(TOPIC).expired_through() is None
 
 
+@pytest.mark.situation("warehouse", "`headrace retention` drops hours")
 def test_hours_past_their_age_leave_both_branches_and_the_table_says_so(stored: Stored) -> None:
     before, told, offsets = contents(stored), dict(stored.audit._told), stored.warehouse.existing_table(TOPIC).offsets()
     done = retain(stored)
@@ -88,6 +89,13 @@ def test_what_a_later_load_commits_repeats_how_far_retention_has_come(stored: St
     assert is_sound(stored)
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "`headrace retention` drops hours",
+    shown="the verdict stays; `verify-table` says EXPIRED",
+    when="–",
+    do="a rollback of `loads` brings them back for a while",
+)
 def test_a_load_that_is_read_again_reports_dropped_rows_as_they_were(stored: Stored) -> None:
     """Fault: a range report without the rows that retention had dropped is a report of missing ones."""
     before = {key: one.windows for key, one in stored.audit._told.items()}
@@ -217,10 +225,10 @@ def test_the_settings_name_ages_by_topic(stored: Stored) -> None:
     path.write_text("[default]\nhours = 17\n[topics.clicks]\nhours = 0\n")
     assert retain(stored, keep_hours=None).hours == {}
     for text, words in (
-        ("[default]\nhours = -1\n", "no number of hours"),
+        ("[default]\nhours = -1\n", "is not a number of hours"),
         ("[default]\ndays = 3\n", "nothing else"),
         ("[x]\nhours = 3\n", r"no section \[x\]"),
-        ("topics = 3\n", "is no table"),
+        ("topics = 3\n", "is not a table"),
         ("hours", "cannot be read"),
     ):
         path.write_text(text)

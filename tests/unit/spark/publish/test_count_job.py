@@ -213,6 +213,7 @@ def test_files_that_somebody_rewrote_hold_the_same_records(tmp_path: Path) -> No
     assert count(warehouse, topic).load_count == 0
 
 
+@pytest.mark.situation("offline log", "retention comes before the load")
 def test_expired_and_unreadable_offsets_are_told_as_skipped(tmp_path: Path) -> None:
     warehouse, topic = Warehouse(tmp_path), Topic()
     skipped = {0: [Skipped(0, 40, "expired"), Skipped(60, 70, "corrupt")]}

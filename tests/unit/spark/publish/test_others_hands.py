@@ -46,6 +46,7 @@ def before_the_publish(stored: Stored) -> int:
     return found.parent_snapshot_id
 
 
+@pytest.mark.situation("warehouse", "`main` is rolled back, or rows are removed from it")
 def test_late_rows_of_an_hour_that_was_rolled_back_go_out_and_are_not_complete(stored: Stored) -> None:
     """Fault: `main` rolled back, then 5 late rows loaded: revision 3 COMPLETE with 5 of 25 rows, verify-table OK."""
     roll_back(stored.warehouse, before_the_publish(stored), MAIN)
@@ -125,6 +126,13 @@ def test_a_stray_row_that_readers_see_withdraws_the_hour(tmp_path: Path) -> None
     assert "published rows are doubled" in dict(stored.publish().withdrawn)[hour_name(0)]
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "another engine rewrites files of `main` with the same rows",
+    shown="nothing: `verify-table` says so",
+    when="with the next publish",
+    do="nothing",
+)
 def test_rows_that_somebody_rewrote_are_no_difference_and_late_ones_go_out_at_once(stored: Stored) -> None:
     """Fault: after `rewrite_data_files` of another engine verify-table said DIFFERS, and late rows waited a publish longer."""
     path = compact(stored.warehouse, MAIN, 0)
@@ -180,6 +188,13 @@ def count_again(stored: Stored, clock: ManualClock) -> dict[str, str]:
     return found
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "bits rot at the same size and time",
+    shown="the hour is withdrawn",
+    when="in turn: 4 MiB a second and table",
+    do="`headrace load TOPIC --reload HOUR`",
+)
 @pytest.mark.parametrize("is_rewritten", [False, True], ids=["the file of a load", "a file that only main names"])
 def test_bits_that_rot_at_the_same_size_and_time_are_found_in_turn(stored: Stored, *, is_rewritten: bool) -> None:
     """Fault: COMPLETE until somebody asked `verify-table`."""

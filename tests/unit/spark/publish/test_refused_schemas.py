@@ -1,5 +1,7 @@
 """Records whose writer's schema the table cannot hold: their hours stay shut."""
 
+import pytest
+
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.warehouse import Warehouse
 from tests.support.stored_rows import HOUR_MS, span, store
@@ -9,6 +11,13 @@ from .test_publish_job import Windows, publish, shown, warehouse
 __all__ = ["warehouse"]
 
 
+@pytest.mark.situation(
+    "schemas and quarantine",
+    "the table cannot hold a schema (a field of another type)",
+    shown="quarantined, code `schema_refused`; the **hours stay shut** with the number",
+    when="with the load, and by `headrace load TOPIC --step publish`",
+    do="fit the schema, or use another topic; or `despite` in `publish.toml`",
+)
 def test_an_hour_with_records_that_the_table_cannot_hold_stays_shut_until_a_person_says_otherwise(warehouse: Warehouse) -> None:
     """Fault: they are in quarantine with an address, so the windows were COMPLETE and the hour was published without them."""
     store(warehouse, "r2", [(0, 200, HOUR_MS + 7)], [span(0, 100, 300)], refused={HOUR_MS: 3, 2 * HOUR_MS: 1})

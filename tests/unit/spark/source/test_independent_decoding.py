@@ -81,6 +81,13 @@ def test_three_decoders_read_the_same_out_of_what_apache_s_library_has_written(
     decoder.decode([Record(at, 1_000, None, frame(7, body), ()) for at, body in enumerate(bodies)])
 
 
+@pytest.mark.situation(
+    "warehouse",
+    "a decoder reads another value",
+    shown="the load stops and commits nothing",
+    when="with the load, if the record is in the sample",
+    do="keep the log, report the schema",
+)
 @pytest.mark.needs("native")
 def test_a_decoder_that_reads_another_value_stops_the_load(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fault: the digests are the loader's own: a wrong decoder would have been COMPLETE."""

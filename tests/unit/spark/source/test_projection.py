@@ -74,7 +74,7 @@ def test_some_columns_are_those_of_all(some: list[dict[str, Any]], names: list[s
 
 
 def test_what_is_left_out_is_not_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """By fastavro's own work: a text that is no UTF-8 is an error where it is decoded, and nothing where it is passed over."""
+    """By fastavro's own work: a text that is not UTF-8 is an error where it is decoded, and nothing where it is skipped."""
     monkeypatch.setattr(decoding.FlatAvro, "of", lambda avro, wanted: None)
     schema = {"type": "record", "name": "R", "fields": [{"name": "a", "type": "long"}, {"name": "b", "type": "string"}]}
     record = Record(0, 1, None, frame(7, b"\x02" + b"\x04\xff\xfe"), ())

@@ -1,4 +1,4 @@
-"""One holds a lease, among all processes; whoever dies or stands still is followed by another, and finds out."""
+"""One holds a lease, among all processes; whoever dies or makes no progress is followed by another, and finds out."""
 
 import json
 import os
@@ -67,7 +67,7 @@ def test_a_lease_of_another_machine_is_free_only_when_it_was_not_renewed(url: st
     """Another machine's processes cannot be seen: only its time counts, by the database's clock."""
     short, leases = Leases(url, good_for_s=0.5), Leases(url, wait_s=20)
     first = short.take("a")
-    first._is_over.set()  # it stands still: nobody renews it
+    first._is_over.set()  # it makes no progress: nobody renews it
     first._thread.join()
     holder = {"host": "far", "kernel": "another", "pid": 1, "start": "1"}
     _set_holder(leases, holder)

@@ -24,7 +24,7 @@ def transaction(tmp_path: Path) -> Any:
 
 
 def test_threads_look_at_manifests_one_at_a_time(transaction: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fault: threads share an evaluator that keeps state, a manifest is passed over: 'Missing required files to delete'."""
+    """Fault: threads share an evaluator that keeps state, a manifest is skipped: 'Missing required files to delete'."""
     inside, most, lock = [0], [0], threading.Lock()
 
     def evaluator(self: Any, spec_id: int) -> Any:

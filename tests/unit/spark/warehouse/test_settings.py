@@ -81,8 +81,8 @@ def test_what_cannot_be_is_refused_by_name(tmp_path: Path, environment: dict[str
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ('warehose = "/x"', "'warehose' is no setting"),
-        ('s3.access-key = "k"', "'s3.access-key' is no setting"),
+        ('warehose = "/x"', "'warehose' is not a setting"),
+        ('s3.access-key = "k"', "'s3.access-key' is not a setting"),
         ("s3.path-style-access = 1", "wants true or false"),
         ("uri = 7", "uri wants a text"),
         ("uri =", "cannot be read"),

@@ -134,7 +134,7 @@ def test_files_of_a_load_whose_snapshot_has_expired_are_kept(tmp_path: Path) -> 
 
 @pytest.mark.parametrize("name", ["a/b", "", "..", "x" * 250, "a b"])
 def test_a_name_that_is_no_topic_s_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(WarehouseError, match=r"no topic's name"):
+    with pytest.raises(WarehouseError, match=r"is not a topic's name"):
         Warehouse(tmp_path).table(name)
 
 

@@ -14,7 +14,7 @@ from tests.unit.wire.records import small_batch
 BORDERS = (0, 1, 63, 64, 65, 127, 128, 4_095, 4_096, 4_097, 8_191, 8_192, 8_193)
 BASE_MS = 1_800_000_000_000
 MORE_THAN_SHORT = 4_200
-"""Offset deltas up to 4,095 are made once; behind them each is made anew."""
+"""Offset deltas up to 4,095 are made once; behind them each is created again."""
 
 
 @pytest.mark.parametrize("size", BORDERS)

@@ -1,4 +1,4 @@
-"""Another producer in the header: every other byte stays, and the CRC is what an independent library computes anew."""
+"""Another producer in the header: every other byte stays, and the CRC is what an independent library computes again."""
 
 import crcmod.predefined
 import pytest

@@ -131,7 +131,7 @@ def shown(service: Service) -> list[dict[str, Any]]:
 
 
 def books(service: Service) -> dict[int, Any]:
-    """Return which records each tier has told, without the times at which it did."""
+    """Return which records each tier has reported, without the times at which it did."""
     found: dict[int, Any] = {}
     for start, window in service.ledger.books.book("clicks").windows.items():
         held = {

@@ -1,4 +1,4 @@
-"""Checkpoints as messages: what goes in comes out, and what is not whole is no checkpoint."""
+"""Checkpoints as messages: what goes in comes out, and what is not whole is not a checkpoint."""
 
 import json
 import random

@@ -125,6 +125,13 @@ def test_bases_and_increments_take_turns(tmp_path: Path, monkeypatch: pytest.Mon
     story.close()
 
 
+@pytest.mark.situation(
+    "audit's own data",
+    "the store is lost and a checkpoint message is damaged",
+    shown="the same verdicts, from the newest whole checkpoint",
+    when="seconds after the restart",
+    do="nothing",
+)
 @pytest.mark.parametrize(("length", "most", "expected_kinds"), [(6, 6, "BBiiii"), (6, 3, "BiiiB"), (7, 3, "BiiiBi")])
 def test_whichever_message_is_damaged_a_store_is_rebuilt_as_it_was_at_the_newest_whole_checkpoint(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: int, most: int, expected_kinds: str
@@ -267,5 +274,5 @@ def test_rows_are_written_in_one_place_so_that_no_change_goes_unnoted() -> None:
     folder = Path(database_at.__code__.co_filename).parents[1]
     writes = re.compile(r"\b(INSERT INTO|DELETE FROM|UPDATE \w+ SET|REPLACE INTO|TRUNCATE)\b")
     found = {path.relative_to(folder).as_posix() for path in folder.rglob("*.py") if writes.search(path.read_text())}
-    found.remove("origins/stored_batches.py")  # a private database, read anew from the mirror's ledger
+    found.remove("origins/stored_batches.py")  # a private database, read again from the mirror's ledger
     assert found == {"store/database.py", "store/tables.py", "store/changes.py", "checkpoints/rows.py"}

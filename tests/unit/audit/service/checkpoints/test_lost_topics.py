@@ -1,4 +1,4 @@
-"""The live disk is lost with the audit topic, the checkpoints, or both, while the store is whole: checkpoints go on."""
+"""The live disk is lost with the audit topic, the checkpoints, or both, while the store is whole: checkpoints continue."""
 
 import random
 from pathlib import Path
@@ -15,7 +15,7 @@ def lose_checkpoints(story: Story) -> None:
 
 
 def lose_reports(story: Story) -> None:
-    """The audit topic begins anew, and the collector has seen it."""
+    """The audit topic begins again, and the collector has seen it."""
     assert story.service.ledger.take_reports([], {}, {0: 0})
     story.topic.audit_start = {}
     story.history.audit = History(random.Random(4), 8).audit

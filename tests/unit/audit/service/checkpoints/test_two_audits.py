@@ -27,7 +27,7 @@ def write_some(story: Story) -> None:
 
 
 def test_a_second_audit_deletes_nothing_that_a_frozen_one_has_not_read(tmp_path: Path) -> None:
-    """Fault: the first had lost reports for good when it went on."""
+    """Fault: the first had lost reports permanently when it continued."""
     first, second = two(tmp_path)
     write_some(second)
     assert second.topic.audit_start == {0: 2}

@@ -1,4 +1,4 @@
-"""The collector and an audit topic that was lost with its disk: what stands there now is read from its start, and told."""
+"""The collector and an audit topic that was lost with its disk: what is there now is read from its start, and told."""
 
 from collections.abc import Iterator
 
@@ -41,7 +41,7 @@ def heard(service: Service) -> tuple[int, int, dict[int, int]]:
 def test_a_topic_that_was_lost_and_has_outgrown_what_was_read_of_it_is_read_from_its_start(
     broker: ScriptedBroker, service: Service
 ) -> None:
-    """Fault: the audit went on at its old offset, and what the new topic held before it was passed over without a word."""
+    """Fault: the audit continued at its old offset, and what the new topic held before it was skipped without a word."""
     say(broker, b"one", b"two")
     first = collector(broker, service)
     first._read_once()

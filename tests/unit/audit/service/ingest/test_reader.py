@@ -270,7 +270,7 @@ def test_the_scan_reads_no_more_than_its_rate(service: Service, reader: LogReade
 
 
 def test_a_topic_made_anew_with_a_longer_log_is_counted_anew(service: Service, answers: Answers, reader: LogReader) -> None:
-    """Fault: two logs were mixed when a topic was made anew under its name."""
+    """Fault: two logs were mixed when a topic was created again under its name."""
     service.ledger.logs.see_topic_ids("offline", {"clicks": "a"}, 1)
     first = fetched(0, [1, 2])
     answers.next = [first, fetched(0, [5], [6], [7])]

@@ -17,7 +17,7 @@ ENTRY = LedgerEntry(
     batches=(CopiedBatch(97, 100, 3, 0, 0b1100), CopiedBatch(297, 3, 3, 4, 0), CopiedBatch(400, 9, 2, 8, 1, (2, 5))),
     destination_end=10,
 )
-"""Three batches of a byte-addressed log; a marker stands behind each in the offline log, at 3, 7 and 10."""
+"""Three batches of a byte-addressed log; a marker is behind each in the offline log, at 3, 7 and 10."""
 
 
 def facts(position: int) -> TopicFacts:
@@ -74,7 +74,7 @@ def test_what_the_ledger_may_name_soon_leaves_the_partition_unread() -> None:
 
 
 def test_what_the_ledger_did_not_name_in_time_is_surplus_and_accounted_for() -> None:
-    """Fault: a foreign record's offsets were never accounted for behind the offline tier, so that it was never told."""
+    """Fault: a foreign record's offsets were never accounted for behind the offline tier, so that it was never reported."""
     known = origins(1_001 + SOON_MS)
     topic, found = known.of_window(known.of_topic(facts(14)), window((0, 3, -1), (11, 2, -1), updated_ms=1_000))
     assert rows_of(found) == [(97, 3, -1), (11 + NOWHERE, 1, -1), (12 + NOWHERE, 1, -1)]

@@ -11,7 +11,9 @@ from headrace.audit.service.origins.stored_batches import StoredBatches, Walk
 from headrace.wire.mirror_ledger import CopiedBatch, LedgerEntry, OriginMap
 
 BATCHES = st.lists(st.tuples(st.integers(1, 4), st.integers(0, 3), st.booleans()), max_size=30)
-"""Of each batch: its records, the offsets without records before it, and whether the copy is made anew from a batch before it."""
+"""Of each batch: its records, the offsets without records before it, and whether the copy is created again from a batch before
+it.
+"""
 
 
 def _made(words: list[tuple[int, int, bool]]) -> list[CopiedBatch]:

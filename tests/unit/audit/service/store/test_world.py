@@ -17,7 +17,7 @@ from tests.support.audit_world.world import World
 
 SEEDS = range(400)
 EVICTED_EVERY = 3
-"""At each third comparison the history goes on with the books that were read back."""
+"""At each third comparison the history continues with the books that were read back."""
 
 
 class _Over(Exception):

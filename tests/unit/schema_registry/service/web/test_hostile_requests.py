@@ -58,7 +58,7 @@ def test_a_broken_newest_version_is_passed_over_for_the_one_before_it(api: Api, 
 
 
 class _Slow(SchemaRegistry):
-    """Parsing takes until it may go on, where the text is long."""
+    """Parsing takes until it may continue, where the text is long."""
 
     def __init__(self, store: MemoryStore) -> None:
         super().__init__(store)

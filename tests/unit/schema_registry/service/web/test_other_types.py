@@ -1,4 +1,4 @@
-"""JSON Schema and Protobuf: stored and served as they are, with compatibility NONE only."""
+"""JSON Schema and Protobuf: stored and served as they are. From the second version on they need compatibility NONE."""
 
 from typing import Any
 
@@ -18,21 +18,32 @@ def ask(api: Api, method: str, path: str, body: Any = None) -> Any:
 
 
 @pytest.mark.parametrize("kind", sorted(TEXTS))
-def test_it_is_kept_under_none_and_told_with_its_type(api: Api, kind: str) -> None:
+def test_it_is_kept_and_served_with_its_type(api: Api, kind: str) -> None:
     body = {"schema": TEXTS[kind], "schemaType": kind}
-    refused = ask(api, "POST", "/subjects/a/versions", body)
-    assert refused["error_code"] == 42205
-    assert f"schemas of type {kind} are kept with compatibility NONE only" in refused["message"]
-    assert "PUT /config/a with NONE first" in refused["message"]
-    ask(api, "PUT", "/config/a", {"compatibility": "NONE"})
     (schema_id,) = ask(api, "POST", "/subjects/a/versions", body).values()
     assert ask(api, "POST", "/subjects/a/versions", body) == {"id": schema_id}
     assert ask(api, "GET", f"/schemas/ids/{schema_id}") == {"schemaType": kind, "schema": TEXTS[kind]}
     assert ask(api, "GET", "/subjects/a/versions/1")["schemaType"] == kind
     assert ask(api, "POST", "/subjects/a", body)["id"] == schema_id
+    ask(api, "PUT", "/config/a", {"compatibility": "NONE"})
     assert ask(api, "POST", "/compatibility/subjects/a/versions/latest", body) == {"is_compatible": True}
     for level in ("BACKWARD", "FULL_TRANSITIVE"):
         assert ask(api, "PUT", "/config/a", {"compatibility": level})["error_code"] == 42205
+
+
+@pytest.mark.parametrize("kind", sorted(TEXTS))
+def test_the_first_version_needs_no_comparison_and_the_second_needs_none(api: Api, kind: str) -> None:
+    """Fault: `POST` of a JSON Schema to a new subject was refused with 42205 at the default level."""
+    first, second = ({"schema": TEXTS[kind] + space, "schemaType": kind} for space in ("", " "))
+    (schema_id,) = ask(api, "POST", "/subjects/a/versions", first).values()
+    assert ask(api, "POST", "/subjects/a/versions", first) == {"id": schema_id}
+    refused = ask(api, "POST", "/subjects/a/versions", second)
+    assert refused["error_code"] == 42205
+    assert f"does not compare schemas of type {kind}" in refused["message"]
+    assert "PUT /config/a with NONE first" in refused["message"]
+    assert ask(api, "POST", "/compatibility/subjects/a/versions/latest", second)["error_code"] == 42205
+    ask(api, "PUT", "/config/a", {"compatibility": "NONE"})
+    assert ask(api, "POST", "/subjects/a/versions", second)["id"] != schema_id
 
 
 def test_one_text_as_two_types_has_two_ids(api: Api) -> None:
