@@ -269,6 +269,8 @@ class SimulatedBroker:
                 self.log.cut(cut.to_offset)
             else:
                 self.log.begin_empty(cut.at_offset)
+                for each in cut.epochs:
+                    self.log.begin_epoch(each.leader_epoch, each.start_offset)
             self.feed(events.LogChanged(log=self.log.facts()))
 
     def suspect(self) -> None:

@@ -145,6 +145,7 @@ class World:
         mode = self.swap_modes.pop(0) if self.swap_modes else NOW
         if mode in (NOW, ANSWER_LATE, LOST_LANDED):
             answer = self.zookeeper.swap(topic_id, swap)
+            self.checks.changes_landed()
             if mode == NOW:
                 return events.SwapAnswered(swap=swap, answer=answer)
             if mode == LOST_LANDED:

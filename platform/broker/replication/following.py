@@ -51,13 +51,15 @@ def cut_if_needed(turn: Turn) -> bool:
     node, log = replica.node, replica.log
     assert node is not None
     target = states.cut_target(log.epochs, log.end_offset, node.epochs)
-    if target >= log.end_offset or log.end_offset == log.log_start_offset:
+    if target >= log.end_offset or not log.last_epoch:
         return True
     if contradicts_the_watermark(replica, node, target):
         stop(turn, "the node asks to cut what was acknowledged: ZooKeeper may have gone back to an older copy")
     else:
         turn.change(is_cutting=True)
-        turn.order(BeginEmpty(at_offset=target) if target <= log.log_start_offset else Cut(to_offset=target))
+        kept = states.cut_epochs(log.epochs, target)
+        is_all = target <= log.log_start_offset
+        turn.order(BeginEmpty(at_offset=target, epochs=kept) if is_all else Cut(to_offset=target))
     return False
 
 
@@ -107,7 +109,8 @@ def answered(turn: Turn, answer: FetchAnswer) -> None:
     log = replica.log
     if log.end_offset < answer.log_start_offset:
         turn.change(is_cutting=True)
-        turn.order(BeginEmpty(at_offset=answer.log_start_offset))
+        begin = answer.log_start_offset
+        turn.order(BeginEmpty(at_offset=begin, epochs=states.cut_epochs(answer.epochs, begin)[-1:]))
         return
     taken = fitting(log, answer)
     if taken:

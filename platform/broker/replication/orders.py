@@ -6,7 +6,7 @@ A process may die between two orders. Nothing that a later order promises may de
 from dataclasses import dataclass
 
 from .facts import BatchFacts, ReplicaFetch
-from .state import State
+from .state import Epochs, State
 from .swaps import Swap
 
 
@@ -40,9 +40,10 @@ class Cut:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BeginEmpty:
-    """Put the whole log aside, and begin an empty one here, durably."""
+    """Put the whole log aside, and begin an empty one here, durably, with this list of epochs."""
 
     at_offset: int
+    epochs: Epochs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
