@@ -36,7 +36,7 @@ class Edges:
     """The edges of one history."""
 
     def __init__(self, world: "World") -> None:
-        from tests.support.audited_application import Run
+        from .producers import Run
 
         self.world = world
         self.faults = {name for name in EDGES if random.Random(f"edge {name} {world.seed}").random() < SHARE}

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tests.support.audited_application import Run
+    from .producers import Run
 
 WINDOW_MS = 600_000
 TOPIC = "clicks"

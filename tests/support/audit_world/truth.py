@@ -4,10 +4,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from tests.support.audited_application import Run
-
 from .edge_truth import at_the_edges
 from .hearing import GROUP
+from .producers import Run
 from .records import ACKNOWLEDGED, Entry, Log
 from .world import World
 

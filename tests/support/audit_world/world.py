@@ -8,11 +8,11 @@ from headrace.audit.model.facts import Verdict
 from headrace.audit.model.messages import ProducerReport, Report, Skipped, Stretch
 from headrace.audit.model.tier_reports import Journal, LiveBatch, LogKey, PartitionRead, TierReports
 from headrace.audit.model.tiers import LIVE, OFFLINE
-from tests.support.audited_application import Run
 
 from .edges import Edges
 from .hearing import GROUP, JumpingClock, hear, joined_batches, judged
 from .memory_journal import MemoryJournal
+from .producers import Run
 from .records import ACKNOWLEDGED, TOPIC, UNCERTAIN, WINDOW_MS, Batch, Entry, Log
 from .tiers import Tier, stretches
 

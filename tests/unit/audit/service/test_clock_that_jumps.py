@@ -6,8 +6,7 @@ import pytest
 
 from headrace.audit.service.hearing.steady_clock import SteadyClock
 from headrace.runtime.clock import ManualClock
-
-from ..service_parts import T0, Service, W, mirror, producer
+from tests.support.audit_parts import T0, Service, W, mirror, producer
 
 JUMP_MS = 2 * 3_600_000
 

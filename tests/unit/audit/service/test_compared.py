@@ -10,8 +10,7 @@ from headrace.audit.service.store.verdicts import added
 from headrace.audit.service.web.endpoints import application
 from headrace.audit.service.web.report import compared_words, why_words
 from headrace.cli.audit_table import _cells
-
-from ..service_parts import T0, Service, complete, mirror, producer
+from tests.support.audit_parts import T0, Service, complete, mirror, producer
 
 
 @pytest.fixture

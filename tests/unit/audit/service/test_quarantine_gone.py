@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from headrace.audit.model.messages import KnownDifference, ProducerReport
-
-from ..service_parts import T0, Service, W, mirror, producer
+from tests.support.audit_parts import T0, Service, W, mirror, producer
 
 THERE = {"clicks": "1", "clicks.quarantine": "2"}
 

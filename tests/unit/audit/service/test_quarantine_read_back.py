@@ -14,8 +14,7 @@ from headrace.audit.model.tiers import QUARANTINE
 from headrace.audit.service.settings import AuditSettings, TopicTiers
 from headrace.audit.service.store.log_books import LogRead
 from headrace.client.fetch.fetched import TopicPartition
-
-from ..service_parts import CRC, T0, Service, producer
+from tests.support.audit_parts import CRC, T0, Service, producer
 
 CLICKS = TopicPartition("clicks", 0)
 SETTINGS = AuditSettings(default_topic=TopicTiers(required=("producer", "live", "warehouse")))

@@ -17,8 +17,7 @@ from headrace.audit.model.messages import (
 from headrace.audit.model.tier_reports import LiveBatch, PartitionRead
 from headrace.audit.service.store.log_books import LogRead
 from headrace.client.fetch.fetched import TopicPartition
-
-from ..service_parts import T0, Service, W
+from tests.support.audit_parts import T0, Service, W
 
 NAME = TopicPartition("clicks", 0)
 UNREAD = "the reports of 15 records on live were lost before the audit read them: what else was sent is unknown"

@@ -14,8 +14,7 @@ from headrace.client.fetch.wanted import Wanted
 from headrace.wire.batch.crc32c import crc32c
 from headrace.wire.batch.record_batch import BatchBuilder, place, read_header
 from headrace.wire.quarantine_record import FileOrigin, LogOrigin, Origin, ProcessOrigin, QuarantineRecord
-
-from ...service_parts import T0, Service, W, listing_of
+from tests.support.audit_parts import T0, Service, W, listing_of
 
 ASIDE = TopicPartition("clicks.quarantine", 0)
 

@@ -10,9 +10,9 @@ from headrace.client.connection.control_plane import Listing
 from headrace.client.errors import LeaderUnknown, OffsetOutOfRange
 from headrace.client.fetch.fetched import CorruptRange, FetchedPartition, TopicPartition
 from headrace.client.fetch.wanted import Wanted
+from tests.support.audit_parts import Service, listing_of
 
 from ...batches import batch
-from ...service_parts import Service, listing_of
 
 W = 600_000
 CLICKS = TopicPartition("clicks", 0)

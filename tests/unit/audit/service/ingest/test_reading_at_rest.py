@@ -9,10 +9,10 @@ from headrace.audit.service.ingest.reader import LogReader
 from headrace.client.errors import LeaderUnknown
 from headrace.client.fetch.fetched import FetchedPartition, TopicPartition
 from headrace.client.fetch.wanted import Wanted
+from tests.support.audit_parts import Service, listing_of
 from tests.support.counted_steps import steps
 
 from ...batches import batch
-from ...service_parts import Service, listing_of
 
 CLICKS = TopicPartition("clicks", 0)
 

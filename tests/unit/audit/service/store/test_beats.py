@@ -11,8 +11,7 @@ from headrace.audit.model.codec import encode
 from headrace.audit.model.messages import Hold, ProducerReport, ProducerWindow, Retirement
 from headrace.audit.model.runs import RunKey
 from headrace.audit.service.store.beats import KEEP_MS, MOST_NOTES, NOTE, Beats
-
-from ...service_parts import START_MS, T0, Service, W
+from tests.support.audit_parts import START_MS, T0, Service, W
 
 HOLDS = (Hold(T0, T0 + W),)
 
