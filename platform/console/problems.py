@@ -96,9 +96,9 @@ def of_windows(troubled: Iterable[Mapping[str, Any]]) -> list[Problem]:
         count = f"{windows:,} window{'' if windows == 1 else 's'}"
         match verdict:
             case "UNKNOWN":
-                rank, why = Rank.UNKNOWN, "a participant does not respond, so nobody can say whether records are missing"
+                rank, why = Rank.UNKNOWN, "a participant does not respond, so it is not known whether records are missing"
             case "DOUBLED":
-                rank, why = Rank.DOUBLED, f"records stand twice: {', '.join(figures)}"
+                rank, why = Rank.DOUBLED, f"records are there twice: {', '.join(figures)}"
             case _:
                 rank, why = Rank.LOST, f"records are not as they were sent: {', '.join(figures)}"
         latest = "" if start is None else f"; the latest one begins at {in_words(start)} UTC"
@@ -177,7 +177,7 @@ def of_producers(unsealed: Iterable[Mapping[str, Any]]) -> list[Problem]:
             about="producers",
             what=f"{len(quiet):,} {are} sent nothing for an hour, and no final report",
             why="their windows stay open: " + ", ".join(one["instance"] for one in quiet[:MOST_NAMED]),
-            remedy="if one has ended for good: `headrace audit retire-producer INSTANCE --reason …`",
+            remedy="if one has ended and will not come back: `headrace audit retire-producer INSTANCE --reason …`",
             href="/producers",
         )
     ]

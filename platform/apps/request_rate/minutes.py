@@ -96,9 +96,7 @@ class Minutes:
             state = self._folder.load(*name)
             if state is None or state.offset <= log_end:
                 return state
-            reason = (
-                f"the state is at {state.offset}, the log ends at {log_end}: another log's state, or the log lost its end"
-            )
+            reason = f"the state is at {state.offset}, the log ends at {log_end}: another log's state, or the log lost its end"
         except StateError as error:
             reason = str(error)
         aside = self._folder.set_aside(*name)

@@ -18,7 +18,7 @@ KEY = 43
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
     """Return the outcome for each partition of the request."""
     decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
-    live = broker.brokers.keys()
+    live = broker.broker_ids
     topics = (
         {
             "topic": topic.topic,

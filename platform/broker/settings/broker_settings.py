@@ -260,8 +260,8 @@ def _check_reach(listeners: Sequence[Listener], values: Mapping[str, str | None]
         if not is_loopback(one.host) and not asks and values["listeners.insecure.allowed"] != "true":
             faults.append(
                 f"listeners: other machines reach {one.host}, and {one.name} asks them for no certificate: listen on the "
-                f"loopback; or give it TLS (SSL://{_bracketed(one.host)}:{one.port}) and ssl.client.auth=required; or say "
-                "listeners.insecure.allowed=true where the network lets nobody else reach it"
+                f"loopback; or give it TLS (SSL://{_bracketed(one.host)}:{one.port}) and ssl.client.auth=required; or set "
+                "listeners.insecure.allowed=true if only trusted clients can reach it"
             )
     http_host = values["http.host"] or "127.0.0.1"
     if values["http.port"] is not None and not is_loopback(http_host) and values["http.token.file"] is None:
