@@ -63,9 +63,7 @@ def run(process: ConsoleProcess, stop: StopSignal) -> None:
         while not stop.is_set():
             status.write("ready", port=process.port)
             if not web.is_serving:
-                raise NotHere(
-                    "The console's HTTP server ended, and it was not asked to", "see the log above", "headrace restart console"
-                )
+                raise NotHere("The console's HTTP server ended unasked", "see the log above", "headrace restart console")
             stop.wait(STATUS_EVERY_MS)
     finally:
         status.write("stopping")
