@@ -113,7 +113,7 @@ def test_the_brokers_certificate_is_checked_against_the_authority(
 
 
 def test_the_wrong_protocol_is_told(server: SecuredKafka, words: Words) -> None:
-    assert "does it speak TLS" in str(_refusal(server, "CLEAR", words("TLS", None)))
+    assert "does it support TLS" in str(_refusal(server, "CLEAR", words("TLS", None)))
     assert "takes no login" in str(_refusal(server, "CLEAR", words("SASLCLEAR", "PLAIN")))
     for listener in ("TLS", "SASLCLEAR"):
         cluster = Cluster(server.address(listener), request_timeout_ms=5_000)

@@ -70,8 +70,11 @@ class TableWorld:
         """Offsets of records of which the audit has learnt that a tier before the warehouse altered them."""
         self.touched: set[int] = set()
         """Hours that others have changed on `main` or on the disk."""
+        self.published: dict[int, set[int]] = {}
+        """Hour → offsets that readers of `main` got after the last publish."""
         self.removed: dict[int, set[int]] = {}
-        """Hour → offsets that others have taken from `main`."""
+        """Hour → offsets of `published` that others have taken from `main`. Rows that others put there themselves, as by a
+        rollback to before we withdrew them, do not count."""
 
     # -- what happens ----------------------------------------------------------------------------------------------------
 
@@ -131,7 +134,9 @@ class TableWorld:
 
     def publish(self) -> PublishOutcome:
         gate = Gate(cast("Any", self.warehouse), "clicks", self._ask, clock=self.clock)
-        return gate.publish(wait_ms=0)
+        outcome = gate.publish(wait_ms=0)
+        self.published = {hour: {offset for offset, _ in self.readers(hour)} for hour in self.hours}
+        return outcome
 
     # -- the audit -------------------------------------------------------------------------------------------------------
 
@@ -204,7 +209,7 @@ class TableWorld:
         deed()
         for hour in self.hours:
             after = {offset for offset, _ in self.readers(hour)}
-            self.removed[hour] = (self.removed.get(hour, set()) | before[hour]) - after
+            self.removed[hour] = (self.removed.get(hour, set()) | (before[hour] & self.published.get(hour, set()))) - after
             if self._marks(hour) != marks[hour]:
                 self.touched.add(hour)
 

@@ -281,7 +281,7 @@ def test_a_log_that_begins_anew_ends_the_reader_unless_it_did_so_before_the_take
     assert database.rows[NAMES[0]] == Position(4, 2), "the loop began there, and said so"
     one.take(record(NAMES[0], 0))
     for _ in range(2):
-        with pytest.raises(LogBeganAnew, match="the log of clicks-0 begins anew"):
+        with pytest.raises(LogBeganAnew, match="the log of clicks-0 begins again"):
             one.flush({NAMES[0]: 1})
     assert database.stored == [(NAMES[0], 3)]
 

@@ -34,8 +34,8 @@ def test_without_a_time_field_lines_have_no_time() -> None:
 @pytest.mark.parametrize(
     ("line", "reason"),
     [
-        (b"", "no JSON"),
-        (b"{", "no JSON"),
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
         (b"[1]", "JSON list"),
         (b"null", "NoneType"),
         (b'{"item": "a"}', "no 'at'"),
@@ -45,9 +45,9 @@ def test_without_a_time_field_lines_have_no_time() -> None:
         (b'{"at": "2015-05-17", "item": "a", "item": "b"}', "'item' twice"),
         (b'{"at": "2015-05-17", "item": "a", "count": NaN}', "NaN"),
         (b'{"at": "2015-05-17", "item": "\xe4"}', "not UTF-8"),
-        (b'{"at": "2015-05-17", "item": "a\x00"}', "no JSON"),
-        (b'{"count": ' + b"9" * 5_000 + b"}", "no JSON"),
-        (b"[" * 100_000, "no JSON"),
+        (b'{"at": "2015-05-17", "item": "a\x00"}', "not JSON"),
+        (b'{"count": ' + b"9" * 5_000 + b"}", "not JSON"),
+        (b"[" * 100_000, "not JSON"),
     ],
 )
 def test_what_is_no_event_is_refused_with_its_reason(line: bytes, reason: str) -> None:

@@ -59,7 +59,7 @@ def test_the_time_of_a_refused_line_is_found_where_the_pattern_matches() -> None
 @pytest.mark.parametrize(
     ("pattern", "types", "reason"),
     [
-        ("(", {}, "no regular expression"),
+        ("(", {}, "not a regular expression"),
         (r"\S+", {}, "no named group"),
         (r"(?P<at>.)(?P<ä>.)", {}, "no field of an Avro schema"),
         (r"(?P<at>.)(?P<server>.)", {}, "name of a field that every event has"),

@@ -83,7 +83,7 @@ def test_a_time_without_a_year_is_that_nearest_to_its_arrival() -> None:
         (b"<34>1 - - -", "header"),
         (b'<34>1 - - - - - [a b="c"', "breaks off"),
         (b"<34>1 - - - - - x", "structured data"),
-        (b"<34>1 - - - - - -x", "no space"),
+        (b"<34>1 - - - - - -x", "not a space"),
     ],
 )
 def test_what_is_no_message_is_refused_with_a_reason(message: bytes, why: str) -> None:

@@ -53,7 +53,7 @@ def test_a_bad_line_is_named_and_nothing_of_the_request_is_taken(tmp_path: Path)
         status, words = post(running, b'{"n": 1}\n{"n": "two"}\n{"n": 3, "m": 1}\nnot json', NDJSON)
         assert (status, words["accepted"]) == (400, 0)
         assert [one["line"] for one in words["faults"]] == [2, 3, 4]
-        assert [word in one["reason"] for one, word in zip(words["faults"], ("'n'", "no m", "no JSON"), strict=True)] == [
+        assert [word in one["reason"] for one, word in zip(words["faults"], ("'n'", "no m", "not JSON"), strict=True)] == [
             True
         ] * 3
         assert post(running, b'{"n": ')[0] == 400

@@ -216,9 +216,9 @@ def test_fields_that_the_format_had_once_are_skipped_whatever_they_hold() -> Non
 @pytest.mark.parametrize(
     ("words", "named"),
     [
-        (TIER | {"tier": "mirror"}, "no group"),
-        (TIER | {"tier": "sink:files"}, "no group"),
-        (TIER | {"tier": "consumer:"}, "no group"),
+        (TIER | {"tier": "mirror"}, "not a group"),
+        (TIER | {"tier": "sink:files"}, "not a group"),
+        (TIER | {"tier": "consumer:"}, "not a group"),
         (TIER | {"change": "rename"}, "change"),
         (TIER | {"from_ms": 1 << 62}, "from_ms"),
         (TIER | {"by": ""}, "by"),

@@ -15,7 +15,7 @@ from bench.harness.proc_meters import cpu_s, descendants, program, rss_mb
 def test_a_port_that_is_open_already_is_a_fault(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as somebody_else:
         port = somebody_else.getsockname()[1]
-        with pytest.raises(BenchFault, match="somebody else's server"):
+        with pytest.raises(BenchFault, match="another server is there"):
             Child([sys.executable, "-c", "pass"], tmp_path / "log", port=port).start()
 
 

@@ -66,7 +66,7 @@ def test_another_batch_at_an_offset_that_is_taken_is_refused(source: PartitionLo
     _, data = fetched(other)[0]
     answer = copy.append_at(data, 0, NOW_MS)
     assert refused_because(answer) is RefusedBecause.DIFFERENT_BATCH
-    assert "go on from there" in str(answer)
+    assert "continue from there" in str(answer)
     # The same for a place in the middle of a batch, where none begins.
     inside = bytearray(data)
     place(inside, 5)

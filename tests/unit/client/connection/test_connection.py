@@ -151,7 +151,7 @@ def test_a_version_that_the_broker_lacks_is_said_with_both_ranges(broker: Script
     broker.served[FETCH] = (13, 17)
     del broker.served[METADATA]
     connection = Connection("127.0.0.1", broker.port)
-    with pytest.raises(UnsupportedApi, match=r"Fetch .*speaks versions 4 to 12, the broker serves versions 13 to 17"):
+    with pytest.raises(UnsupportedApi, match=r"Fetch .*supports versions 4 to 12, the broker serves versions 13 to 17"):
         connection.version(FETCH, 4, 12)
     with pytest.raises(UnsupportedApi, match=r"Metadata .*does not serve it"):
         _ask(connection)

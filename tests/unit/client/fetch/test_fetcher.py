@@ -244,5 +244,5 @@ def test_a_range_that_cannot_be_read_is_raised_or_handed_over(broker: ScriptedBr
 
 def test_a_broker_that_shows_records_and_sends_none_is_reported(broker: ScriptedBroker, cluster: Cluster) -> None:
     broker.topics["clicks"][0].next_offset = 10
-    with pytest.raises(ReadStalled, match="clicks-0 stands at 3: the broker says 10 is there"):
+    with pytest.raises(ReadStalled, match="clicks-0 makes no progress at 3: the high watermark is 10"):
         list(read_range(cluster, "clicks", 0, 3, 9, timeout_ms=150))

@@ -123,7 +123,7 @@ def test_another_topic_of_the_same_name_is_read_from_its_start_and_an_old_batch_
     log = ends(p0=(0, 80))
     end, ranges, lost = step(start, log, topic_id="new")
     assert (end.offsets, end.topic_id, ranges) == ({0: 80}, "new", [(0, 0, 80)])
-    assert all("made anew" in gap.reason for gap in lost)
+    assert all("created again" in gap.reason for gap in lost)
     planned = Positions(topic="clicks", offsets={0: 60, 1: 9}, topic_id="old")
     ranges_then, lost = batch_between(start, planned, looked_at(start, log, "new"), log, "new")
     assert ranges_then == []

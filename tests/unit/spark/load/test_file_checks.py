@@ -46,7 +46,7 @@ def test_a_file_of_another_length_or_with_other_rows_is_not_committed(tmp_path: 
     writer = HourWriter(tmp_path, TARGET, name="part")
     writer.add(rows(10, hours=1))
     (path,) = writer.finish()
-    with pytest.raises(LoadUnproven, match="11 rows were read and 10 stand"):
+    with pytest.raises(LoadUnproven, match="11 rows were read and 10 are in the files"):
         _looked_at("clicks", [path], 11, writer.checks)
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(LoadUnproven, match=r"bytes were written as .* and it has"):

@@ -287,7 +287,7 @@ def test_rows_that_a_delete_file_takes_come_back_only_with_a_persons_word(wareho
     publish(warehouse, WHOLE)
     delete_rows(warehouse, MAIN, 0, [0])
     for _ in range(2):
-        with pytest.raises(ReloadRefused, match=f"somebody removed . published rows of {hour_name(0)}"):
+        with pytest.raises(ReloadRefused, match=f"another program removed . published rows of {hour_name(0)}"):
             load_again(warehouse, 0)
         publish(warehouse, WHOLE)
 

@@ -65,7 +65,7 @@ def test_one_that_is_damaged_or_gone_is_noticed_though_it_was_noted(tmp_path: Pa
     (tmp_path / "a.json").unlink()
     assert [*load_ranges(tmp_path, ["a", "b"])] == ["b"]
     (tmp_path / "b.json").write_text("{")
-    with pytest.raises(WarehouseError, match="is no load's record"):
+    with pytest.raises(WarehouseError, match="is not a load's record"):
         load_ranges(tmp_path, ["b"])
 
 

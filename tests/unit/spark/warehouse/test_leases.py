@@ -74,7 +74,7 @@ def test_a_lease_of_another_machine_is_free_only_when_it_was_not_renewed(url: st
     assert short.renew("a", first.token)
     assert leases.free("a") == []
     second = leases.take("a")
-    with pytest.raises(LeaseLost, match="a: this process was not heard of, so another one took over"):
+    with pytest.raises(LeaseLost, match="a: this process lost its lease, and another one took over"):
         first.check()
     first.release()
     second.check()
