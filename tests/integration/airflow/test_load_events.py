@@ -21,7 +21,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.local.airflow import processes
-from headrace.local.airflow.runs import AirflowUnreachable, _ask, dag_runs, task_states
+from headrace.local.airflow.runs import AirflowError, AirflowUnreachable, _ask, dag_runs, task_states
 from headrace.local.preflight import is_free
 from headrace.runtime.layout import Layout
 from headrace.runtime.status import read_status
@@ -277,7 +277,18 @@ class AuditOfDays(BaseHTTPRequestHandler):
 
 def backfill(layout: Layout, dag_id: str, first: str, last: str) -> None:
     words = {"dag_id": dag_id, "from_date": first, "to_date": last, "max_active_runs": 1}
-    _ask(layout, "POST", "/api/v2/backfills", words)
+
+    def is_taken() -> bool:
+        try:
+            _ask(layout, "POST", "/api/v2/backfills", words)
+        except AirflowError as refused:
+            # Airflow refuses a backfill while another process of it writes to SQLite.
+            if "Database is locked" not in str(refused):
+                raise
+            return False
+        return True
+
+    eventually(is_taken, within_ms=RUN_MS, every_ms=500, what="Airflow takes the backfill")
 
 
 def backfilled(layout: Layout, dag_id: str) -> dict[str, str]:

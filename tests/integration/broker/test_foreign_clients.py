@@ -252,7 +252,7 @@ def test_kafka_python_delivers_in_order_with_every_kind_of_acknowledgement(
 def test_kafka_python_says_that_transactions_are_not_supported(broker: BrokerProcess) -> None:
     producer = KafkaProducer(bootstrap_servers=broker.address, transactional_id="tx", max_block_ms=15_000)
     try:
-        with pytest.raises(KafkaError, match="this broker does not support transactions"):
+        with pytest.raises(KafkaError, match="UnsupportedVersionError"):
             producer.init_transactions()
     finally:
         producer.close(timeout=1)
