@@ -4,6 +4,7 @@ package clients
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kadm"
@@ -48,9 +49,14 @@ func TestConsoleReadsTheCluster(t *testing.T) {
 		t.Fatal(cluster, err)
 	}
 	folders, err := admin.DescribeAllLogDirs(ctx, nil)
-	if err != nil || folders.Error() != nil {
+	if err != nil || len(folders) != 1 {
 		t.Fatal(folders, err)
 	}
+	folders.Each(func(one kadm.DescribedLogDir) {
+		if one.Err != nil {
+			t.Error(one.Err)
+		}
+	})
 	configs, err := admin.DescribeTopicConfigs(ctx, name)
 	if err != nil || len(configs) != 1 || configs[0].Err != nil {
 		t.Fatal(configs, err)
@@ -116,7 +122,7 @@ func TestConsoleIsRefusedWhatThereIsNotInWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = transactional.ProduceSync(ctx, &kgo.Record{Topic: name, Value: []byte("x")}).FirstErr()
-	if !errors.Is(err, kerr.UnsupportedVersion) {
+	if err == nil || !strings.Contains(err.Error(), kerr.UnsupportedVersion.Message) { // the client wraps no error here
 		t.Fatal(err)
 	}
 }
