@@ -100,5 +100,5 @@ def test_a_topic_made_anew_is_told_from_the_old_one(kafka: KafkaProcess, topic: 
     admin.delete_topics([topic])[topic].result(30)
     made(kafka, topic, 1)
     send(kafka, topic, range(30), 1)
-    with pytest.raises(OffsetsLost, match="made anew"):
+    with pytest.raises(OffsetsLost, match="created again"):
         stream.reader.latestOffset(stream.at, ReadAllAvailable())
