@@ -1,7 +1,7 @@
 """Consumer groups for the attacks: one that reads with `EventReader`, and one that loses a record on its way."""
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
@@ -70,8 +70,8 @@ class _Positions:
     def read(self, tier: str, topic: str, partition: int) -> int | None:
         return self._known.get((tier, topic, partition))
 
-    def write(self, tier: str, topic: str, partition: int, offset: int) -> None:
-        self._known[tier, topic, partition] = offset
+    def write_many(self, tier: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        self._known |= {(tier, *name): offset for name, offset in offsets.items()}
 
 
 def read_and_lose(topic: Topic, *, begins_at: int, lost: int) -> None:
