@@ -26,7 +26,7 @@ def login_name() -> str:
 
 @contextmanager
 def sender(bootstrap: str) -> Iterator["Producer"]:
-    """Give a producer of the live cluster. Whoever sends with it waits for the acknowledgement."""
+    """Give a producer of the live cluster. Its caller waits for the acknowledgement."""
     from ..client.connection.cluster import Cluster
     from ..client.errors import ClientError
     from ..client.producer.producer import Producer

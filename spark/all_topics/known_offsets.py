@@ -2,7 +2,7 @@
 
     <warehouse>/known-offsets.json   {"<topic>": ["<where its metadata is>", {"<partition>": loaded up to}]}
 
-Metadata of Iceberg is never changed, only replaced by another file. So the same place means the same offsets, whoever wrote them.
+Metadata of Iceberg is never changed, only replaced by another file. So the same place means the same offsets, for every writer.
 The file may be lost at any time: then each table is opened once.
 """
 

@@ -1,4 +1,4 @@
-"""One holds a lease, among all processes; whoever dies or makes no progress is followed by another, and finds out."""
+"""One of all processes holds a lease. If it dies or makes no progress, another one takes over, and the first one notices."""
 
 import json
 import os
