@@ -46,10 +46,16 @@ class Topics(Protocol):
         ...
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
+        self,
+        topic: str,
+        partition_count: int,
+        config: Mapping[str, str],
+        done: Done,
+        replicas: ReplicaAssignment | None = None,
+        replication_factor: int = 1,
     ) -> None:
         """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `replicas` has the
-        brokers of each partition.
+        brokers of each partition; without it so many replicas of each are spread over the brokers.
         """
         ...
 

@@ -111,15 +111,17 @@ def _create_then_answer(
             if not waiting:
                 answer()
 
-        partition_count, config = _first_use(broker, name)
-        broker.topics.create(name, partition_count, config, done)
+        partition_count, replication_factor, config = _first_use(broker, name)
+        broker.topics.create(name, partition_count, config, done, replication_factor=replication_factor)
     return deferred
 
 
-def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:
+def _first_use(broker: Broker, name: str) -> tuple[int, int, dict[str, str]]:
+    """Return partitions, replicas and settings of a topic that is created on first use."""
+    settings = broker.settings
     if name.startswith(PLATFORM_PREFIX):
-        return 1, {"retention.ms": "-1"}
-    return broker.settings.num_partitions, {}
+        return 1, max(settings.default_replication_factor, min(3, len(broker.broker_ids))), {"retention.ms": "-1"}
+    return settings.num_partitions, settings.default_replication_factor, {}
 
 
 def _answer(
@@ -167,7 +169,7 @@ def _answer(
 
 def _known(version: int, entry: TopicEntry, alive: Container[int]) -> bytes:
     partitions = (
-        (index, replicas[0] if replicas and replicas[0] in alive else metadata.NO_LEADER, replicas)
+        (index, replicas[0] if replicas and replicas[0] in alive else metadata.NO_LEADER, replicas, None)
         for index, replicas in sorted(entry.partitions.items())
     )
     return metadata.topic(

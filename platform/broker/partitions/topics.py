@@ -14,6 +14,7 @@ from uuid import UUID
 from ...coordination.brokers import BrokerRegistry
 from ...coordination.topics import TopicRegistry
 from ...runtime.logs import get_logger
+from ..errors import NotEnoughBrokers
 from ..event_loop.batched_jobs import BatchedJobs, Kind
 from ..event_loop.worker import Worker
 from .catalog import Catalog, ReplicaAssignment, assignment, extension
@@ -128,25 +129,37 @@ class Topics:
             not_read()
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
+        self,
+        topic: str,
+        partition_count: int,
+        config: Mapping[str, str],
+        done: Done,
+        replicas: ReplicaAssignment | None = None,
+        replication_factor: int = 1,
     ) -> None:
         """Register the topic, open its logs, and wait a bounded time for the other brokers to serve it. `done` gets True, False
-        where the topic existed before, or the error.
+        where the topic existed before, or the error (`NotEnoughBrokers`).
 
-        `replicas` has the brokers of each partition; without it partitions are assigned round-robin.
+        `replicas` has the brokers of each partition; without it so many replicas of each partition are spread over the brokers.
         """
         if topic in self._creating:
             self._creating[topic].append(lambda outcome: done(False if outcome is True else outcome))
             return
-        self._creating[topic] = [done]
         if replicas is None:
-            replicas = assignment(partition_count, self._broker_ids, first=len(self.catalog.topics))
+            first = len(self.catalog.topics)
+            try:
+                replicas = assignment(partition_count, self._broker_ids, first=first, replication_factor=replication_factor)
+            except NotEnoughBrokers as error:
+                log.warning("topic_not_created", topic=topic, why=str(error))
+                done(error)
+                return
+        self._creating[topic] = [done]
         self._jobs.put(self._creation, _Creation(topic, replicas, config), cost=len(replicas))
 
     def extend(self, topic: str, partition_count: int, replicas: Sequence[tuple[int, ...]] | None, done: Done) -> None:
         """Add partitions until there are `partition_count`, and open their logs. `done` gets True, False where there is no such
-        topic, or the error (`NotMorePartitions`). `replicas` has the brokers of each new partition; without it partitions are
-        assigned round-robin.
+        topic, or the error (`NotMorePartitions`, `NotEnoughBrokers`). `replicas` has the brokers of each new partition;
+        without it they are spread over the brokers, with as many replicas as the topic has.
         """
         broker_ids = self._broker_ids
 

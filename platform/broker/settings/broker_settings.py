@@ -57,6 +57,7 @@ class BrokerSettings:
     logging_level: str = "INFO"
     logging_format: str = "json"
     num_partitions: int
+    default_replication_factor: int = 1
     request_max_bytes: int
     unfinished_requests_max_bytes: int
     max_connections: int
