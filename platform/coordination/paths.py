@@ -10,6 +10,8 @@
     /mirror/sources/{topic}/{part}               persistent  id of the source's topic of which this is a copy
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+    /replicas/{topic id}/{part}                  persistent  JSON: leader, in-sync set and epochs of a replicated partition
+    /brokers/lives/{broker}                      persistent  JSON started_ms; each start of a broker raises its version
     /leaders/{name}/holder                       ephemeral   JSON url, epoch: the process that leads
     /leaders/{name}/epoch                        persistent  decimal: the epoch of the last leader
 
@@ -28,6 +30,7 @@ BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 CLUSTER_ID = "/cluster/id"
 NEXT_PRODUCER_ID = "/producer_ids/next"
+REPLICAS = "/replicas"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -83,6 +86,20 @@ def broker(broker_id: int) -> str:
     if broker_id < 0:
         raise InvalidName("broker id", str(broker_id), "broker ids count from 0")
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_life(broker_id: int) -> str:
+    if broker_id < 0:
+        raise InvalidName("broker id", str(broker_id), "broker ids count from 0")
+    return f"/brokers/lives/{broker_id}"
+
+
+def replica_states(topic_id: str) -> str:
+    return f"{REPLICAS}/{step('topic id', topic_id)}"
+
+
+def replica_state(topic_id: str, partition: int) -> str:
+    return f"{replica_states(topic_id)}/{partition_step(partition)}"
 
 
 def topic(name: str) -> str:

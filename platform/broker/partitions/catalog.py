@@ -13,6 +13,22 @@ ReplicaAssignment = Mapping[int, tuple[int, ...]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ReplicaView:
+    """What the node of one replicated partition says, as this broker has read it last."""
+
+    leader: int
+    """-1: none yet."""
+    leader_epoch: int
+    in_sync: tuple[int, ...]
+    replicas: tuple[int, ...]
+    """The first one is preferred as leader."""
+    targets: tuple[int, ...]
+    """The replicas that a reassignment adds."""
+    version: int
+    """Of the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEntry:
     """One topic of the cluster."""
 
@@ -22,6 +38,16 @@ class TopicEntry:
     """The topic's own settings, not the defaults."""
     topic_id: UUID
     """Unique: a topic that is deleted and created again has another id."""
+    states: Mapping[int, ReplicaView] = field(default_factory=dict)
+    """Of the partitions with more than one replica, as far as they were read. A change of a state makes a new entry."""
+
+    def leader_of(self, partition: int) -> int:
+        """Return the broker that leads the partition, -1 when none does or that is not known yet."""
+        replicas = self.partitions[partition]
+        if len(replicas) <= 1:
+            return replicas[0] if replicas else -1
+        state = self.states.get(partition)
+        return -1 if state is None else state.leader
 
     @property
     def replication_factor(self) -> int:
