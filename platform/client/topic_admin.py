@@ -17,7 +17,7 @@ from .errors import BadAnswer, ClientError, RequestTimedOut, UnknownTopic, broke
 
 METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 44
 _VERSIONS = {
-    METADATA: (4, 4),
+    METADATA: (4, 7),
     DELETE_TOPICS: (1, 5),
     DESCRIBE_CONFIGS: (1, 1),
     CREATE_PARTITIONS: (0, 1),
@@ -40,7 +40,10 @@ class PartitionPlace:
     partition: int
     leader: int
     replicas: tuple[int, ...]
+    """The preferred leader first."""
     in_sync_replicas: tuple[int, ...]
+    leader_epoch: int = -1
+    """-1 if the cluster does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,6 +86,7 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> lis
                 leader=one.leader_id,
                 replicas=tuple(one.replica_nodes),
                 in_sync_replicas=tuple(one.isr_nodes),
+                leader_epoch=getattr(one, "leader_epoch", -1),
             )
             for one in topic.partitions
         )

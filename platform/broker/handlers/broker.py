@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
+from ...runtime.layout import is_internal
 from ...runtime.logs import get_logger
 from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode, MalformedFrame
@@ -32,6 +33,8 @@ from .metadata_answers import MetadataAnswers
 from .topics_by_id import TopicsById
 
 log = get_logger(__name__)
+
+PLATFORM_REPLICAS = 3
 
 Answer = bytes | Chunks | DeferredResponse | None
 Done = Callable[[bool | Exception], None]
@@ -153,6 +156,13 @@ class Broker:
     @property
     def broker_ids(self) -> set[int]:
         return {self.settings.broker_id, *self.topics.catalog.brokers}
+
+    def default_replication_factor(self, topic: str) -> int:
+        """Return how many replicas a topic gets for which nobody gives a number. The platform's own topics get three where three
+        brokers are there: nothing can be audited or decoded without them.
+        """
+        factor = self.settings.default_replication_factor
+        return max(factor, min(PLATFORM_REPLICAS, len(self.broker_ids))) if is_internal(topic) else factor
 
 
 def respond(body: bytes) -> tuple[bytes]:

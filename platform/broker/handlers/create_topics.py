@@ -93,7 +93,7 @@ def _partition_count(broker: Broker, topic: Any) -> int:
 
 def _replication_factor(broker: Broker, topic: Any) -> int:
     asked = int(topic.replication_factor)
-    return broker.settings.default_replication_factor if asked == BY_DEFAULT else asked
+    return broker.default_replication_factor(str(topic.name)) if asked == BY_DEFAULT else asked
 
 
 def _given(topic: Any) -> dict[str, str | None]:

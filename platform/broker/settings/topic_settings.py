@@ -314,8 +314,8 @@ class TopicSettings:
     is_mirror: bool
     stamps_append_time: bool
     """Records get the time of the append."""
-    min_insync_replicas: int = 1
-    """At most the number of replicas."""
+    min_insync_replicas: int | None = None
+    """None: neither topic nor broker set it. `min_insync` returns the number that counts."""
 
     @property
     def shows_only_what_is_flushed(self) -> bool:
@@ -338,15 +338,22 @@ def values_in_force(
         else:
             answer[name] = (setting.default, ConfigSource.DEFAULT)
     if replication_factor >= REPLICATED and answer[MIN_INSYNC_REPLICAS][1] is ConfigSource.DEFAULT:
-        answer[MIN_INSYNC_REPLICAS] = ("2", ConfigSource.DEFAULT)
+        answer[MIN_INSYNC_REPLICAS] = (str(min_insync(None, replication_factor)), ConfigSource.DEFAULT)
     if answer["headrace.mirror"][0] == "true":
         answer["message.timestamp.type"] = (TABLE["message.timestamp.type"].default, ConfigSource.DEFAULT)
     return answer
 
 
-def settings_of(own: Mapping[str, str], defaults: Mapping[str, str], replication_factor: int = 1) -> TopicSettings:
+def min_insync(given: int | None, replica_count: int) -> int:
+    """Return how many of a partition's replicas must have a message. `given`: `TopicSettings.min_insync_replicas`."""
+    wanted = (2 if replica_count >= REPLICATED else 1) if given is None else given
+    return min(wanted, max(1, replica_count))
+
+
+def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> TopicSettings:
     """Return the effective settings of a topic, typed. `own` are the topic's, `defaults` the broker's."""
-    values = {name: value for name, (value, _) in values_in_force(own, defaults, replication_factor).items()}
+    in_force = values_in_force(own, defaults)
+    values = {name: value for name, (value, _) in in_force.items()}
 
     def unless_largest(name: str) -> int | None:
         number = int(values[name])
@@ -366,5 +373,7 @@ def settings_of(own: Mapping[str, str], defaults: Mapping[str, str], replication
         max_message_bytes=int(values["max.message.bytes"]),
         is_mirror=values["headrace.mirror"] == "true",
         stamps_append_time=values["message.timestamp.type"] == "LogAppendTime",
-        min_insync_replicas=min(int(values[MIN_INSYNC_REPLICAS]), max(1, replication_factor)),
+        min_insync_replicas=(
+            None if in_force[MIN_INSYNC_REPLICAS][1] is ConfigSource.DEFAULT else int(values[MIN_INSYNC_REPLICAS])
+        ),
     )

@@ -122,7 +122,8 @@ def test_two_of_three_replicas_must_have_a_message_unless_topic_or_broker_say_ot
     own: dict[str, str], defaults: dict[str, str], replication_factor: int, expected: int
 ) -> None:
     assert topic_settings.faults_of(own) == []
-    assert topic_settings.settings_of(own, defaults, replication_factor).min_insync_replicas == expected
+    given = topic_settings.settings_of(own, defaults).min_insync_replicas
+    assert topic_settings.min_insync(given, replication_factor) == expected
 
 
 def test_at_least_one_replica_must_have_a_message() -> None:
