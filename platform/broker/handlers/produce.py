@@ -1,4 +1,4 @@
-"""Produce, key 0, versions 3-9: appends batches to their logs. 0-2 are advertised for old librdkafka's sake and answered
+"""Produce, key 0, versions 3-10: appends batches to their logs. 0-2 are advertised for old librdkafka's sake and answered
 with UNSUPPORTED_VERSION.
 
 Checked here: size, magic and CRC; `batch_rules` checks flags and counts; the log checks sequences and gives the batch its offset.

@@ -6,7 +6,7 @@ bytes (the `RequestTemplate`: version, client id, acks, timeout, topic) are comp
 length (the `BatchLayout`) is computed once for all requests of that length. A request then costs one `unpack_from`, one CRC and
 one `pack`: 2.1 µs, with its part of the system calls.
 
-A run takes versions 3 to 9, one partition a request, one valid batch, the next sequence. It stops before any other request and
+A run takes versions 3 to 10, one partition a request, one valid batch, the next sequence. It stops before any other request and
 leaves it to the general path (`produce.py`), which alone handles errors, duplicates, mirrored topics, append times and full
 segments. A write that fails has appended nothing; the general path then answers each of its requests with its own error.
 `tests/unit/broker/handlers/test_produce_run.py` compares both paths. The buffer is never written to, and nothing of it is kept.

@@ -125,7 +125,7 @@ def read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, i
 def _read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
     size, _, version, _, client_id_length = FIXED_HEADER.unpack_from(buffer, start)
     frame = buffer[start : min(start + 4 + size, end)]
-    if not produce.MIN_VERSION <= version <= produce.MAX_VERSION:
+    if not produce.MIN_VERSION <= version <= produce.MAX_SERVED:
         return None
     flexible = version >= produce.FIRST_FLEXIBLE
     at = body_start(frame, client_id_length, flexible=flexible)
