@@ -60,6 +60,17 @@ class TopicDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """A cluster's brokers and topics."""
+
+    cluster_id: str | None
+    brokers: Mapping[int, str]
+    """The live brokers: host and port, by id."""
+    topics: tuple[TopicDescription, ...]
+    """Sorted by name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSettingInForce:
     """One setting of a topic."""
 
@@ -74,12 +85,26 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> lis
     """Return these topics (None: all), sorted by name. Raises `UnknownTopic`, the broker's refusal, `BrokerUnreachable`."""
     wanted = None if names is None else [{"name": name} for name in names]
     answer = _ask(cluster.controller(), METADATA, {"topics": wanted, "allow_auto_topic_creation": False})
-    found = []
     for topic in answer.topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopic(topic.name, cluster.bootstrap)
         if topic.error_code and names is not None:
             raise broker_error(f"topic {topic.name!r} on {cluster.bootstrap}", int(topic.error_code))
+    return _described(answer)
+
+
+def describe_cluster(cluster: Cluster) -> ClusterDescription:
+    """Return the cluster as the broker that is asked sees it. Raises the broker's refusal, `BrokerUnreachable`."""
+    answer = _ask(cluster.controller(), METADATA, {"topics": None, "allow_auto_topic_creation": False})
+    brokers = {int(one.node_id): f"{one.host}:{one.port}" for one in answer.brokers}
+    return ClusterDescription(
+        cluster_id=answer.cluster_id, brokers=dict(sorted(brokers.items())), topics=tuple(_described(answer))
+    )
+
+
+def _described(answer: Any) -> list[TopicDescription]:
+    found = []
+    for topic in answer.topics:
         partitions = (
             PartitionPlace(
                 partition=one.partition_index,
@@ -202,12 +227,14 @@ def _ask(connection: Connection, api_key: int, message: Mapping[str, Any], *, ti
 
 
 __all__ = [
+    "ClusterDescription",
     "PartitionPlace",
     "TopicDescription",
     "TopicSettingInForce",
     "add_partitions",
     "change_topic_settings",
     "delete_topic",
+    "describe_cluster",
     "describe_topics",
     "settings_of_topics",
     "topic_settings",
