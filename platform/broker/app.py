@@ -240,6 +240,7 @@ class BrokerProcess:
             tree_copied_at=copies.copied_at,
             session=session,
             api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in TABLE.items()}},
+            catalog=lambda: topics.catalog,
         )
         pages.watch(parts)
 

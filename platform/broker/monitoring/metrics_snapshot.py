@@ -3,7 +3,7 @@
 The loop owns this state, so the reading runs on the loop thread, a part each turn. A partition takes one or two microseconds."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from ..event_loop.loop import Loop, monotonic_ms
@@ -29,6 +29,8 @@ class PartitionReading(NamedTuple):
     cut_bytes: int
     """Bytes that recovery cut off when the log was opened."""
     has_failed: bool
+    follower_lags: Mapping[int, int] = {}  # a named tuple's default, never changed
+    """Of a replicated partition: bytes that each follower has not acknowledged."""
 
 
 class Snapshot(NamedTuple):
@@ -79,7 +81,7 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
 
 
 def _reading(partition: Partition) -> PartitionReading:
-    log = partition.log
+    log, replica = partition.log, getattr(partition, "replica", None)
     return PartitionReading(
         partition.topic,
         partition.index,
@@ -94,4 +96,5 @@ def _reading(partition: Partition) -> PartitionReading:
         len(log.bad_ranges),
         log.recovery.cut_bytes,
         log.failure is not None,
+        {} if replica is None else replica.lags(),
     )
