@@ -35,12 +35,13 @@ def with_brokers(serving: ServingBroker, *ids: int) -> None:
     serving.topics.catalog = replace(serving.topics.catalog, brokers=brokers)
 
 
-def with_state(serving: ServingBroker, topic: str, partition: int, leader: int, epoch: int, *in_sync: int) -> None:
+def with_state(
+    serving: ServingBroker, topic: str, partition: int, leader: int, epoch: int, *in_sync: int, targets: tuple[int, ...] = ()
+) -> None:
     """Put a state, as it is read from ZooKeeper."""
     entry = serving.topics.catalog.topics[topic]
-    view = ReplicaView(
-        leader=leader, leader_epoch=epoch, in_sync=in_sync, replicas=entry.partitions[partition], targets=(), version=1
-    )
+    replicas = entry.partitions[partition]
+    view = ReplicaView(leader=leader, leader_epoch=epoch, in_sync=in_sync, replicas=replicas, targets=targets, version=1)
     changed = replace(entry, states={**entry.states, partition: view})
     serving.topics.catalog = replace(serving.topics.catalog, topics={**serving.topics.catalog.topics, topic: changed})
 
@@ -150,3 +151,39 @@ def test_a_topic_with_one_replica_is_shown_as_ever(broker: ServingBroker, client
     created(client, num_partitions=1, replication_factor=1)
     (only,) = described(client, "made", 9)
     assert (only.leader_id, only.leader_epoch, tuple(only.replica_nodes), tuple(only.isr_nodes)) == (1, -1, (1,), (1,))
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_who_asks_for_an_election_reads_why_there_is_none(broker: ServingBroker, client: RawClient, version: int) -> None:
+    created(client, num_partitions=4)
+    with_state(broker, "made", 0, 1, 5, 1, 2, 3)
+    with_state(broker, "made", 1, 1, 5, 1, 3)
+    with_state(broker, "made", 2, 1, 5, 1, 3)
+    with_state(broker, "made", 3, 2, 5, 2)
+    with_brokers(broker, 2, 3)
+
+    def asked(kind: int, topics: Any) -> dict[int, ErrorCode]:
+        answer = client.ask(43, version, {"election_type": kind, "topic_partitions": topics, "timeout_ms": 1_000})
+        results = answer.replica_election_results
+        return {int(one.partition_id): ErrorCode(int(one.error_code)) for topic in results for one in topic.partition_result}
+
+    away = ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
+    assert asked(0, [{"topic": "made", "partitions": [0, 1, 3]}]) == {0: ErrorCode.ELECTION_NOT_NEEDED, 1: away, 3: away}
+    assert asked(0, None) == {1: away, 2: away, 3: away}
+    if version >= 1:
+        with_brokers(broker, 3)
+        wanted = [{"topic": "made", "partitions": [0, 3]}]
+        none = ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE
+        assert asked(1, wanted) == {0: ErrorCode.ELECTION_NOT_NEEDED, 3: none}
+
+
+def test_a_partition_that_gets_other_replicas_is_listed(broker: ServingBroker, client: RawClient) -> None:
+    created(client, replication_factor=2, num_partitions=2)
+    with_state(broker, "made", 0, 1, 5, 1, 2, targets=(2, 3))
+    with_state(broker, "made", 1, 2, 5, 2, 3)
+    for topics in (None, [{"name": "made", "partition_indexes": [0, 1]}]):
+        (topic,) = client.ask(46, 0, {"timeout_ms": 1_000, "topics": topics}).topics
+        (moving,) = topic.partitions
+        assert (moving.partition_index, tuple(moving.replicas)) == (0, (1, 2, 3))
+        assert (tuple(moving.adding_replicas), tuple(moving.removing_replicas)) == ((3,), (1,))
+    assert client.ask(46, 0, {"timeout_ms": 1_000, "topics": [{"name": "made", "partition_indexes": [1]}]}).topics == ()
