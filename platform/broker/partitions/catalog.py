@@ -65,6 +65,8 @@ class BrokerAddress:
     """Of its listener for other brokers."""
     endpoints: Mapping[str, tuple[str, int]]
     """Host and port for clients, by the listener's name."""
+    start_number: int = 0
+    """Which start of the broker this is; 0: not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

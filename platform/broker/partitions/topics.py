@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from ...coordination.brokers import BrokerRegistry
@@ -17,13 +17,32 @@ from ...runtime.logs import get_logger
 from ..errors import NotEnoughBrokers
 from ..event_loop.batched_jobs import BatchedJobs, Kind
 from ..event_loop.worker import Worker
-from .catalog import Catalog, ReplicaAssignment, assignment, extension
+from ..settings.topic_settings import TopicSettings
+from .catalog import Catalog, ReplicaAssignment, ReplicaView, TopicEntry, assignment, extension
 from .open_logs import Change, ClusterView, OpenLogs, Outcome, log_config
 from .partition import AskFlush, Partition, PartitionTable
+from .replica_log import ReplicaLog
 
 log = get_logger(__name__)
 
 Done = Callable[[bool | Exception], None]
+
+
+class Replication(Protocol):
+    """Runs the replicas of this broker (`replicas.Replicas`)."""
+
+    def open(self, topic_id: UUID, topic: str, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
+        """Run the replica of this log, or give it its settings."""
+        ...
+
+    def forget(self, topic: str) -> None:
+        """The topic is gone here."""
+        ...
+
+    def watch_topics(self, topics: Mapping[str, TopicEntry]) -> None:
+        """These are all topics now."""
+        ...
+
 
 CHANGE_COST = 10
 """The cost of one change of a topic, for `BatchedJobs`: it makes calls of its own to ZooKeeper."""
@@ -48,9 +67,11 @@ class Topics:
         dispose: Callable[[Callable[[], None]], None],
         check_cluster: Callable[[], None] = lambda: None,
         when_ready: Callable[[str, Callable[[], None]], None] = lambda topic, ready: ready(),
+        replication: Replication | None = None,
+        delete_states: Callable[[UUID], None] = lambda topic_id: None,
     ) -> None:
         """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`;
-        `when_ready`: see `OtherBrokers`.
+        `when_ready`: see `OtherBrokers`. `replication` None: only topics of one replica are served.
         """
         self.catalog = Catalog(cluster_id=cluster_id)
         self._broker_id = broker_id
@@ -59,6 +80,10 @@ class Topics:
         self._ask_flush = ask_flush
         self._dispose = dispose
         self._when_ready = when_ready
+        self._replication = replication
+        self._read: Mapping[str, TopicEntry] = {}
+        """The topics as they were read. The catalog's have the states of their replicas, too."""
+        self._states: dict[tuple[UUID, int], ReplicaView] = {}
         self._jobs = BatchedJobs(worker)
         self._logs = OpenLogs(
             data=data,
@@ -68,6 +93,7 @@ class Topics:
             brokers=brokers,
             now_ms=now_ms,
             check_cluster=check_cluster,
+            delete_states=delete_states,
         )
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)
@@ -298,30 +324,72 @@ class Topics:
 
     def _take_in(self, seen: ClusterView, *, is_whole: bool = True) -> None:
         """Put a view into the tables. When it is not the whole cluster, topics that it does not name stay."""
-        known = self.catalog.topics
         if not is_whole:
-            if any(known.get(name) is not entry for name, entry in seen.topics.items()):
-                self.catalog = replace(self.catalog, topics={**known, **seen.topics})
-        elif seen.topics != known or seen.brokers != self.catalog.brokers:
-            self._remove(known.keys() - seen.topics.keys(), "gone")
-            self.catalog = replace(self.catalog, topics=seen.topics, brokers=seen.brokers)
-        for (topic, index), (partition_log, settings) in seen.opened.items():
+            if any(self._read.get(name) is not entry for name, entry in seen.topics.items()):
+                self._show_topics({**self._read, **seen.topics})
+        elif seen.topics != self._read or seen.brokers != self.catalog.brokers:
+            self._remove(self._read.keys() - seen.topics.keys(), "gone")
+            self.catalog = replace(self.catalog, brokers=seen.brokers)
+            self._show_topics(seen.topics)
+        for (topic, index), (opened_log, settings) in seen.opened.items():
+            if isinstance(opened_log, ReplicaLog):
+                if self._replication is not None:
+                    self._replication.open(self._read[topic].topic_id, topic, index, opened_log, settings)
+                continue
             present = self._table.get(topic, index)
             if present is None:
-                self._table.add(Partition(topic, index, partition_log, settings, self._ask_flush))
+                self._table.add(Partition(topic, index, opened_log, settings, self._ask_flush))
             elif present.settings is not settings:
                 present.log.config = log_config(settings)
                 present.configure(settings)
+
+    def _show_topics(self, topics: Mapping[str, TopicEntry]) -> None:
+        """Put topics that were read into the catalog, with the states of their replicas."""
+        before, known = self._read, self.catalog.topics
+        shown = {
+            name: known[name] if before.get(name) is entry and name in known else self._with_states(entry)
+            for name, entry in topics.items()
+        }
+        self._read = topics
+        self.catalog = replace(self.catalog, topics=shown)
+        if self._replication is not None:
+            self._replication.watch_topics(topics)
+
+    def _with_states(self, entry: TopicEntry) -> TopicEntry:
+        if all(len(replicas) <= 1 for replicas in entry.partitions.values()):
+            return entry
+        found = ((index, self._states.get((entry.topic_id, index))) for index in entry.partitions)
+        return replace(entry, states={index: state for index, state in found if state is not None})
+
+    def note_states(self, states: Mapping[tuple[UUID, int], ReplicaView | None]) -> None:
+        """Put what was read of replicas' nodes into the catalog; None: there is no node."""
+        changed: set[UUID] = set()
+        for key, state in states.items():
+            if self._states.get(key) != state:
+                changed.add(key[0])
+                if state is None:
+                    del self._states[key]
+                else:
+                    self._states[key] = state
+        if changed:
+            renewed = {name: self._with_states(entry) for name, entry in self._read.items() if entry.topic_id in changed}
+            self.catalog = replace(self.catalog, topics={**self.catalog.topics, **renewed})
 
     def _remove(self, topics: Collection[str], why: str) -> None:
         """Stop serving the topics. Then, when nothing on the loop uses their logs any more, have them closed and set aside."""
         if not topics:
             return
-        left = dict(self.catalog.topics)
+        left, read = dict(self.catalog.topics), dict(self._read)
         for topic in topics:
             left.pop(topic, None)
+            read.pop(topic, None)
+        self._read = read
         self.catalog = replace(self.catalog, topics=left)
+        if self._replication is not None:
+            self._replication.watch_topics(read)
         for topic in topics:
+            if self._replication is not None:
+                self._replication.forget(topic)
             removed = self._table.remove_topic(topic)
             if removed:
                 log.info("topic_removed", topic=topic, partitions=len(removed), data=why)

@@ -43,6 +43,14 @@ NUMBERS: Mapping[str, Number] = {
         1_000,
         doc="Replicas of each partition of a topic that is created on first use, or without a replication factor.",
     ),
+    "replica.lag.time.max.ms": _number(
+        "replica_lag_time_max_ms",
+        2_000,
+        500,
+        300_000,
+        doc="A follower that its leader has not heard for this long is removed from the in-sync set, down to min.insync.replicas."
+        " Until then acknowledgements wait for it.",
+    ),
     "socket.request.max.bytes": _number(
         "request_max_bytes", 100 * _MIB, 1_024, doc="Largest request in bytes. A larger one closes its connection."
     ),
