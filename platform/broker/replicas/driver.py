@@ -308,6 +308,10 @@ class ReplicaDriver:
 
         self._put(event)
 
+    def follower_lost(self, broker_id: int) -> None:
+        if self.leads:
+            self.feed(events.FollowerLost(broker_id=broker_id))
+
     def take_refusal(self, leader_epoch: int) -> None:
         self.feed(events.FetchRefused(leader_epoch=leader_epoch))
 

@@ -19,6 +19,8 @@ ANSWER_BYTES = 1 << 20
 PARTITION_BYTES = 256 << 10
 """Of one partition, when others wait, too."""
 MOST_SESSIONS = 1_000
+LOST_MS = 300
+"""A follower whose connection ends is not waited for any more, unless it is back within this time."""
 
 
 class _Session:
@@ -28,6 +30,8 @@ class _Session:
         self.refusals: dict[Key, int] = {}
         self.poll: DeferredResponse | None = None
         self.is_arranged = False
+        self.count = 0
+        """Of messages that came."""
 
 
 class Followers:
@@ -70,6 +74,8 @@ class Followers:
 
         def cancelled() -> None:
             session.poll = None
+            count = session.count
+            self._loop.call_at(self._loop.now_ms + LOST_MS, lambda: self._lost(session, count))
 
         deadline_ms = self._loop.now_ms + POLL_MS
         session.poll = DeferredResponse(deadline_ms=deadline_ms, at_deadline=give_up, cancelled=cancelled)
@@ -92,10 +98,18 @@ class Followers:
         for session in self._sessions.values():
             session.due.pop(driver.key, None)
 
+    def _lost(self, session: _Session, count: int) -> None:
+        """Its connection has ended: wait for it no longer, unless it has come back."""
+        broker_id = session.sender.broker_id
+        if self._sessions.get(broker_id) is session and session.count == count:
+            for driver in list(self._all_here()):
+                driver.follower_lost(broker_id)
+
     def _session(self, sender: Sender) -> _Session | None:
         """Return the follower's session. A new process or connection gets a new one; None for what an earlier one sent."""
         session = self._sessions.get(sender.broker_id)
         if session is not None and session.sender == sender:
+            session.count += 1
             return session
         if session is not None and sender[1:] < session.sender[1:]:
             return None
