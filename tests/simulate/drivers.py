@@ -24,8 +24,9 @@ from headrace.broker.replication.suspicion import Signs
 from headrace.broker.replication.swaps import Swap
 from headrace.broker.settings import topic_settings
 from headrace.wire.batch.record_batch import iter_batches, iter_records
-from tests.simulate.real_log import bytes_of
-from tests.simulate.zookeeper import DictionaryZooKeeper
+
+from .real_log import bytes_of
+from .zookeeper import DictionaryZooKeeper
 
 TOPIC_ID = UUID(int=(1 << 126) + 77)
 KEY = (TOPIC_ID, 0)

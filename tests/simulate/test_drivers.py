@@ -8,7 +8,7 @@ import pytest
 from headrace.broker.replication.replica import Stopped
 from headrace.wire.errors import ErrorCode
 
-from .played import BROKERS, WORD, PlayedBroker, PlayedCluster
+from .drivers import BROKERS, WORD, PlayedBroker, PlayedCluster
 
 SEEDS = 60
 
