@@ -126,7 +126,7 @@ class MachineRunner(ABC):
                     self._carry_out(self._todo.popleft())
                 elif self._is_log_changed:
                     self._is_log_changed = False
-                    self._results.append(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
+                    self._results.append(events.LogChanged(log=self._log.facts(with_crc=self._published_epoch is None)))
                 elif self._results:
                     self._events.extendleft(reversed(self._results))
                     self._results.clear()
