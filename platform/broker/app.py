@@ -21,7 +21,7 @@ from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_clust
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock, SystemClock
-from ..runtime.collector import spare_the_collector
+from ..runtime.collector import freeze_live_objects
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.monitoring.http_server import HttpServer
@@ -261,7 +261,7 @@ class BrokerProcess:
         started("copies of the tree", copies.stop)
         loop.post(producer_ids.stock_up)
         retention.start()
-        spare_the_collector()
+        freeze_live_objects()
         self._loop_thread.start()
         started("loop", lambda: self._stop_loop(server))
 

@@ -109,7 +109,7 @@ class GroupService:
                     group.claim = claim
                 if answer is not None:
                     parked.answer(answer)
-                self._go_on()
+                self._resume()
 
         def failed(error: Exception) -> None:
             refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -155,10 +155,10 @@ class GroupService:
         self._deliver()
 
     def _answered(self, answer: A | None, parked: "_Parked[A]") -> bytes | DeferredResponse:
-        self._go_on()
+        self._resume()
         return parked.deferred if answer is None else parked.encode(answer)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if len(self._coordinator) and not self._is_ticking:
             self._is_ticking = True
             self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
