@@ -21,8 +21,8 @@ SETTLE_S = 10.0
 LONGEST_SETTLING_S = 300.0
 QUIET = 0.02
 QUIET_SLICES = 4
-"""After topics have appeared, positions of the audit are written to ZooKeeper, and windows are judged when deadlines pass (20 s of
-an application). It is rest when every process took less than `QUIET` of a core so many times one after another.
+"""After topics have appeared, positions of the audit are written to ZooKeeper, and windows are judged when deadlines pass (20 s
+of an application). It is rest when every process took less than `QUIET` of a core so many times one after another.
 """
 
 Figures = Mapping[str, float]
