@@ -7,7 +7,7 @@ one that has heard nothing yet, or that is before the audit topic's beginning.
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ....errors import HeadraceError
 from ....runtime.clock import Clock
@@ -45,12 +45,10 @@ class TookTooLong(AuditError):
 class Checkpointer:
     """The thread that writes checkpoints. `rebuild` is called by the collector before it continues."""
 
-    def __init__(self, ledger: Ledger, topic: CheckpointLog, clock: Clock, on_rebuilt: Callable[[], None] = lambda: None) -> None:
-        """`on_rebuilt` is called when the store has been replaced."""
+    def __init__(self, ledger: Ledger, topic: CheckpointLog, clock: Clock) -> None:
         self._ledger = ledger
         self._topic = topic
         self._clock = clock
-        self._on_rebuilt = on_rebuilt
         self._stop = StopSignal()
         self._lock = threading.Lock()
         self._complete: list[Complete] | None = None
@@ -116,7 +114,6 @@ class Checkpointer:
                     increments=len(increments),
                     audit_offsets=dict(one.about.audit),
                 )
-                self._on_rebuilt()
                 return True
         return False
 
