@@ -67,6 +67,11 @@ class Cluster:
         eventually(create, what="the topic", within_ms=30_000)
         self.await_whole()
 
+    def fresh_admin(self) -> AdminClient:
+        """Return a client that takes no dead broker for the controller: each broker says that it is the controller itself."""
+        live = [broker.address for broker in self.brokers.values() if broker.process.is_running()]
+        return AdminClient({"bootstrap.servers": ",".join(live), "log_level": 0})
+
     def standing(self) -> dict[int, tuple[int, tuple[int, ...]]]:
         """Return each partition's leader and in-sync set, as the brokers say."""
         try:
@@ -109,7 +114,9 @@ class Cluster:
         self.brokers[broker_id].stop()
 
     def heal(self) -> None:
-        """Let every broker run again."""
+        """Let ZooKeeper and every broker run again."""
+        if not self.zookeeper.process.is_running():
+            self.zookeeper.start()
         for broker_id in list(self.stopped):
             self.thaw(broker_id)
         down = [broker for broker in self.brokers.values() if not broker.process.is_running()]

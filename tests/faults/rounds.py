@@ -1,6 +1,7 @@
 """Rounds of faults under load, drawn from a seed, and the checks at the end."""
 
 import random
+import shutil
 import time
 from collections.abc import Callable
 from functools import partial
@@ -66,6 +67,29 @@ def kill_one_by_one(cluster: Cluster, chance: random.Random) -> None:
         cluster.heal()
 
 
+def lose_disk(cluster: Cluster, chance: random.Random) -> None:
+    """A broker comes back with an empty folder, once ZooKeeper has forgotten the old one."""
+    broker_id = chance.choice(sorted(cluster.brokers))
+    cluster.kill(broker_id)
+    shutil.rmtree(cluster.brokers[broker_id].data)
+    time.sleep(SESSION_MS / 1000 + 1)
+
+
+def kill_zookeeper(cluster: Cluster, chance: random.Random) -> None:
+    cluster.zookeeper.kill()
+    time.sleep(chance.random() * 2 * SESSION_MS / 1000)
+
+
+def kill_zookeeper_and_leader(cluster: Cluster, chance: random.Random) -> None:
+    """Nobody can take over until ZooKeeper is back."""
+    leader = cluster.leader(0)
+    cluster.zookeeper.kill()
+    cluster.kill(leader)
+    time.sleep(1 + chance.random() * 3)
+    cluster.zookeeper.start()
+    time.sleep(chance.random() * 3)
+
+
 FAULTS: tuple[Callable[[Cluster, random.Random], None], ...] = (
     kill_leader,
     freeze_leader,
@@ -76,6 +100,9 @@ FAULTS: tuple[Callable[[Cluster, random.Random], None], ...] = (
     kill_two,
     kill_all,
     kill_one_by_one,
+    lose_disk,
+    kill_zookeeper,
+    kill_zookeeper_and_leader,
 )
 
 

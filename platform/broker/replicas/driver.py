@@ -145,6 +145,10 @@ class ReplicaDriver(MachineRunner):
                 partition=self.index,
                 what_to_do="while other replicas are in sync: stop this broker, move the partition's folder away, start it",
             )
+            node = self.machine.node
+            if self.leads and self.log.failure is not None and node is not None and len(node.members) > 1:
+                self._give_up(str(self.log.failure))  # it can append nothing any more: another member is to lead
+                return
             self.feed(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
 
     # -- events ------------------------------------------------------------------------------------
