@@ -209,3 +209,25 @@ def test_nothing_is_lost_in_random_runs(part: int, tmp_path: Path) -> None:
         acknowledged += len(cluster.acknowledged)
     assert takeovers > 10
     assert acknowledged > 30
+
+
+def test_a_leader_whose_flush_failed_leads_no_more_and_is_trusted_no_more(tmp_path: Path) -> None:
+    cluster = whole(tmp_path)
+    leader = the_leader(cluster)
+    cluster.produce()
+    cluster.settle(2)
+    life = leader.driver.machine.lives
+    job = leader.driver.log.flush_job()
+    assert job is not None
+    leader.driver.flush_failed(str(job.failed(OSError(5, "Input/output error"))))
+    assert leader.driver.has_stopped
+    assert leader.table.get("events", 0) is None
+    cluster.kill(leader.broker_id)
+    cluster.settle(4)
+    cluster.start(leader.broker_id)
+    restarted = cluster.brokers[leader.broker_id].driver.machine.lives
+    assert restarted.memory != life.memory
+    assert restarted.disk != life.disk
+    cluster.settle(12)
+    assert cluster.is_whole()
+    check(cluster)
