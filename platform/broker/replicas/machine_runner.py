@@ -193,7 +193,7 @@ class MachineRunner(ABC):
             case orders.Alarm(reason=reason):
                 log.error("replica_stopped", topic=self.topic, partition=self.index, why=reason)
             case orders.Append():
-                raise AssertionError("appends of producers are told when they are done")
+                raise AssertionError("the machine is not asked for the appends of producers")
 
     def _wait_for(self, job: Callable[[], Any], then: Callable[[], None] | None = None) -> None:
         """Run a job on the disk; go on with the next order when it has succeeded. When it fails, the replica is damaged."""
