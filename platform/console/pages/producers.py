@@ -13,15 +13,14 @@ SOURCES = 100
 def page(answers: Answers, asked: Asked) -> str:
     """Return the page."""
     q = asked.text("q")
-    unsealed, away = part(answers.layout, lambda: audit.unsealed(answers.audit_url, timeout_ms=ASK_MS))
-    mine = [one for one in unsealed or () if q in one["instance"] or any(q in topic for topic in one["topics"])]
+    found, away = part(answers.layout, lambda: audit.producers(answers.audit_url, q=q, limit=PRODUCERS, timeout_ms=ASK_MS))
     agent = answers.status("agent")
     return render(
         "producers",
         q=q,
         away=away,
-        rows=[producer_row(one) for one in mine[:PRODUCERS]],
-        total=len(mine),
+        rows=[producer_row(one) for one in (found or {}).get("producers", ())],
+        total=(found or {}).get("total"),
         agent=agent,
         sources=(agent or {}).get("sources", [])[:SOURCES],
         file=answers.layout.run / "agent.json",
