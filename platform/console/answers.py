@@ -26,6 +26,8 @@ T = TypeVar("T")
 
 ASK_MS = 5_000
 """How long a page waits for one answer of another process."""
+AGENT_FILE = "agent/status.json"
+"""Below the home."""
 MOST_REMEMBERED = 256
 STALE_MS = 15_000
 """Older answers are not shown any more."""
@@ -180,8 +182,15 @@ class Answers:
 
     def status(self, name: str) -> dict[str, Any] | None:
         """Return what a process of this machine wrote last in its status file; None where there is none."""
+        return self._written(f"run/{name}.json")
+
+    def agent(self) -> dict[str, Any] | None:
+        """Return what this home's agent wrote last of itself; None where there is none. `run/agent.json` has its state alone."""
+        return self._written(AGENT_FILE)
+
+    def _written(self, file: str) -> dict[str, Any] | None:
         try:
-            return read_status(self.layout.run / f"{name}.json")
+            return read_status(self.layout.home / file)
         except (OSError, ValueError):
             return None
 

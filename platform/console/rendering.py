@@ -68,6 +68,8 @@ def span(ms: float | None) -> str:
     """Return how long something took or is, short."""
     if ms is None:
         return "–"
+    if not ms:
+        return "0 s"
     if ms < 60_000:
         return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
     for unit, width in (("min", 60_000), ("h", 3_600_000), ("days", 86_400_000)):

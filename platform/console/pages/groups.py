@@ -13,23 +13,21 @@ from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError
 from ...client.fetch.fetched import TopicPartition
 from ...client.fetch.log_offsets import EARLIEST, LATEST
-from ...client.groups import group_admin, record_steps
-from ...client.groups.group_admin import Group, Lag, UnknownGroup
+from ...client.groups import group_admin
+from ...client.groups.group_admin import Group, UnknownGroup
 from ...client.groups.reset_targets import Reset, targets
 from ..answers import ASK_MS, Answers, part
 from ..asked import Asked
 from ..errors import BadRequest
 from ..rendering import render
+from ..unread import NOT_COUNTED, counted
 
 GROUPS = 50
 REMEMBERED_MS = 3_000
 LAGS_MS = 5_000
-COUNTED_BYTES = 32 << 20
-"""So much of unread records one page reads to count them; beyond it, it estimates."""
 MOST_TOPICS = 20
 """Topics of a group of which the audit is asked."""
 MOST_PARTITIONS = 500
-NOT_COUNTED: Mapping[str, Any] = {"records": None, "is_estimate": False, "behind_ms": None}
 WAYS = {"earliest": "the log's first record", "latest": "the log's end", "time": "a time", "shift": "some records on, or back"}
 
 
@@ -75,7 +73,7 @@ def group_page(answers: Answers, asked: Asked) -> str:
     except UnknownGroup as error:
         raise BadRequest(str(error)) from error
     lags = group_admin.lag_of(cluster, group)
-    counted = answers.soon(f"unread {name} {group.committed}", LAGS_MS, lambda: _counted(cluster, lags))
+    unread = answers.soon(f"unread {name} {group.committed}", LAGS_MS, lambda: counted(cluster, lags[:MOST_PARTITIONS]))
     readers = {owned: one.member_id for one in group.members for owned in one.partitions or ()}
     topics = sorted({one.partition.topic for one in lags})
     tiers, away = part(answers.layout, lambda: _tiers(answers, topics[:MOST_TOPICS], name))
@@ -84,9 +82,9 @@ def group_page(answers: Answers, asked: Asked) -> str:
         "group",
         group=group,
         kind=kind_words(group.kind),
-        counted=counted,
+        unread=unread,
         rows=[
-            {"lag": one, "reader": readers.get(one.partition), **(counted.value or {}).get(one.partition, NOT_COUNTED)}
+            {"lag": one, "reader": readers.get(one.partition), **(unread.value or {}).get(one.partition, NOT_COUNTED)}
             for one in lags[:MOST_PARTITIONS]
         ],
         left_out=max(0, len(lags) - MOST_PARTITIONS),
@@ -162,28 +160,6 @@ def _role(tier: Mapping[str, Any] | None) -> str:
     if tier is None:
         return "it does not report to the audit"
     return "left out by the settings" if tier["left_out"] else "in the verdict" if tier["takes_part"] else "beside the verdict"
-
-
-def _counted(cluster: Cluster, lags: Sequence[Lag]) -> dict[TopicPartition, dict[str, Any]]:
-    """Return each partition's lag in records and in time."""
-    is_dense = counts_records(cluster)
-    left = COUNTED_BYTES
-    found = {}
-    for one in lags[:MOST_PARTITIONS]:
-        more = found[one.partition] = {**NOT_COUNTED, "records": one.lag if is_dense else None}
-        if one.lag == 0:
-            more.update(records=0, behind_ms=0)
-        elif one.lag and one.committed is not None and one.log_end is not None and left > 0:
-            at = max(one.committed, one.log_start or 0)
-            try:
-                unread = record_steps.unread(cluster, one.partition, at, one.log_end, most_bytes=left)
-            except ClientError:
-                continue
-            left -= unread.read_bytes
-            more["behind_ms"] = unread.behind_ms
-            if not is_dense:
-                more.update(records=unread.records, is_estimate=unread.is_estimate)
-    return found
 
 
 def _planned(answers: Answers, asked: Asked, group: Group) -> tuple[dict[TopicPartition, int] | None, str]:

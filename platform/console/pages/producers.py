@@ -1,7 +1,7 @@
 """Agents and producers: when each last reported, what it has shipped, and who has not sent a final report."""
 
 from ...audit import client as audit
-from ..answers import ASK_MS, Answers, part
+from ..answers import AGENT_FILE, ASK_MS, Answers, part
 from ..asked import Asked
 from ..rendering import render
 from .topic import producer_row
@@ -14,7 +14,7 @@ def page(answers: Answers, asked: Asked) -> str:
     """Return the page."""
     q = asked.text("q")
     found, away = part(answers.layout, lambda: audit.producers(answers.audit_url, q=q, limit=PRODUCERS, timeout_ms=ASK_MS))
-    agent = answers.status("agent")
+    agent = answers.agent()
     return render(
         "producers",
         q=q,
@@ -23,6 +23,6 @@ def page(answers: Answers, asked: Asked) -> str:
         total=(found or {}).get("total"),
         agent=agent,
         sources=(agent or {}).get("sources", [])[:SOURCES],
-        file=answers.layout.run / "agent.json",
+        file=answers.layout.home / AGENT_FILE,
         now_ms=answers.clock.now_ms(),
     )

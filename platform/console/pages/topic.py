@@ -12,6 +12,7 @@ from ..errors import BadRequest
 from ..rendering import render
 
 HEARING_MS = 2_000
+ENDED = "it has ended, and reports of it are missing"
 
 
 def topic_page(answers: Answers, asked: Asked) -> str:
@@ -78,7 +79,7 @@ def window_page(answers: Answers, asked: Asked) -> str:
 def producer_row(one: dict[str, Any]) -> dict[str, Any]:
     """Return a run of a producer that has not sent its final report."""
     retired = one["retired"]
-    state = f"retired by {retired['by']}: {retired['reason']}" if retired else "closed" if one["is_closed"] else "not sealed"
+    state = f"retired by {retired['by']}: {retired['reason']}" if retired else ENDED if one["is_closed"] else "no final report"
     return {**one, "state": state}
 
 

@@ -7,12 +7,15 @@ from ...client.fetch.log_offsets import EARLIEST, LATEST, log_offsets_or_errors
 from ...client.groups.topic_readers import groups_of
 from ...client.topic_admin import TopicDescription
 from ...runtime.layout import is_internal
+from .. import rendering
 from ..answers import Answers, oldest, part
 from ..asked import Asked
 from ..rendering import render
 
 TOPICS = 100
 REMEMBERED_MS = 2_000
+NEVER = 1 << 62
+"""So large a number stands for "not at all" in Kafka's settings."""
 
 
 def list_page(answers: Answers, asked: Asked) -> str:
@@ -64,12 +67,27 @@ def settings_page(answers: Answers, asked: Asked) -> str:
         topic=topic,
         cluster=name,
         partitions=partitions,
-        settings=topic_admin.topic_settings(cluster, topic),
+        settings=[
+            {"name": one.name, "value": one.value, "source": one.source, "words": setting_words(one.name, one.value)}
+            for one in sorted(topic_admin.topic_settings(cluster, topic), key=lambda one: (one.source != "topic", one.name))
+        ],
         readers=known,
         readers_away=away,
         unit="records" if counts_records(cluster) else "bytes",
         now_ms=answers.clock.now_ms(),
     )
+
+
+def setting_words(name: str, value: str | None) -> str:
+    """Return what a duration or a size means; empty for what is clear by itself."""
+    if value is None or not value.removeprefix("-").isdecimal() or not name.endswith((".ms", ".bytes", ".messages")):
+        return ""
+    number = int(value)
+    if number == -1:
+        return "no limit"
+    if number >= NEVER:
+        return "never"
+    return rendering.span(number) if name.endswith(".ms") else rendering.size(number) if name.endswith(".bytes") else ""
 
 
 def _held(answers: Answers, name: str, topics: list[TopicDescription]) -> dict[str, int]:
