@@ -243,7 +243,7 @@ class BrokerProcess:
             stored_groups=stored_groups,
             producer_ids=producer_ids,
             disk=disk,
-            followers=replicas.followers,
+            replicas=replicas,
             cold_reads=cold_reads,
             advertised={},
             supported=SUPPORTED,

@@ -26,7 +26,7 @@ from ..partitions.catalog import Catalog, ReplicaAssignment
 from ..partitions.cold_reads import ColdReads
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
-from ..replicas.followers import Followers
+from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .fetch_request_cache import FetchRequestCache
 from .fetch_sessions import FetchSessions
@@ -108,8 +108,8 @@ class Broker:
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
     fetch_request_cache: FetchRequestCache = field(default_factory=FetchRequestCache)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
-    followers: Followers | None = None
-    """Of the partitions that this broker leads; None: only topics of one replica are served."""
+    replicas: Replicas | None = None
+    """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     generators: ResponseGenerators = field(init=False)

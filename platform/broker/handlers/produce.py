@@ -35,6 +35,7 @@ from ..log import (
 )
 from ..log.producer_state import FRESH
 from ..partitions.partition import Partition
+from . import current_leaders
 from .batch_rules import NO_TRANSACTIONS, Fault, fault_of
 from .broker import Broker
 from .request import Request
@@ -78,28 +79,29 @@ def handle(broker: Broker, request: Request) -> bytes | DeferredResponse | None:
         _close_if_refused(topics)
         return None
     if waits:
-        return _when_acknowledged(broker, decoded, version, topics, waits)
-    return _encoded(broker, version, topics)
+        return _when_acknowledged(broker, decoded, request, topics, waits)
+    return _encoded(broker, version, request.peer.listener, topics)
 
 
-def _encoded(broker: Broker, version: int, topics: list[produce.ProduceResponseTopic]) -> bytes:
+def _encoded(broker: Broker, version: int, listener: str, topics: list[produce.ProduceResponseTopic]) -> bytes:
     for _, answers in topics:
         for answer in answers:
             if answer.error_code:
                 broker.metrics.api(KEY).error(answer.error_code)
-    return produce.encode_response(version, produce.ProduceResponse(topics))
+    return produce.encode_response(version, current_leaders.produce_response(broker, version, listener, topics))
 
 
 def _when_acknowledged(
     broker: Broker,
-    request: produce.ProduceRequest,
-    version: int,
+    decoded: produce.ProduceRequest,
+    request: Request,
     topics: list[produce.ProduceResponseTopic],
     waits: list[tuple[Partition, list[Answer], int]],
 ) -> DeferredResponse:
     """Return the pending response. It is complete when each batch, new or there already, is on disk or with every in-sync
     replica, as its topic asks, or when that has failed.
     """
+    version, listener = request.version, request.peer.listener
     deferred = DeferredResponse()
     deferred.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
     waiting_count = len(waits)
@@ -110,11 +112,11 @@ def _when_acknowledged(
             answers[at] = _error(answers[at].index, *fault)
         waiting_count -= 1
         if waiting_count == 0:
-            deferred.complete((_encoded(broker, version, topics),))
+            deferred.complete((_encoded(broker, version, listener, topics),))
 
     for partition, answers, at in waits:
         end_offset = partition.log.log_end_offset
-        partition.when_acknowledged(end_offset, request.acks, request.timeout_ms, partial(acknowledged, answers, at))
+        partition.when_acknowledged(end_offset, decoded.acks, decoded.timeout_ms, partial(acknowledged, answers, at))
     return deferred
 
 

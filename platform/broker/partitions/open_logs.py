@@ -21,7 +21,7 @@ from ..errors import BeingDeleted
 from ..log import FolderFault, LogConfig, LogError, PartitionLog, topic_note
 from ..settings import topic_settings
 from ..settings.topic_settings import TopicSettings
-from .catalog import BrokerAddress, TopicEntry, replication_factor_of
+from .catalog import BrokerAddress, TopicEntry
 from .replica_log import ReplicaLog, open_replica
 
 log = get_logger(__name__)
@@ -321,7 +321,7 @@ class OpenLogs:
         known = self._known.get(info.topic)
         if known is None or known.info != info:
             entry = TopicEntry(name=info.topic, partitions=info.partitions, config=info.config, topic_id=info.topic_id)
-            settings = topic_settings.settings_of(info.config, self._defaults, replication_factor_of(info.partitions))
+            settings = topic_settings.settings_of(info.config, self._defaults)
             if known is not None and known.settings == settings:
                 settings = known.settings
             known = self._known[info.topic] = _Known(info=info, entry=entry, settings=settings)

@@ -31,7 +31,7 @@ Done = Callable[[bool | Exception], None]
 class Replication(Protocol):
     """Runs the replicas of this broker (`replicas.Replicas`)."""
 
-    def open(self, topic_id: UUID, topic: str, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
+    def open(self, entry: TopicEntry, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
         """Run the replica of this log, or give it its settings."""
         ...
 
@@ -334,7 +334,8 @@ class Topics:
         for (topic, index), (opened_log, settings) in seen.opened.items():
             if isinstance(opened_log, ReplicaLog):
                 if self._replication is not None:
-                    self._replication.open(self._read[topic].topic_id, topic, index, opened_log, settings)
+                    entry = self._read[topic]
+                    self._replication.open(entry, index, opened_log, settings)
                 continue
             present = self._table.get(topic, index)
             if present is None:

@@ -31,7 +31,7 @@ from ..replication.state import State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Answer as SwapAnswer
 from ..replication.swaps import Swap
-from ..settings.topic_settings import TopicSettings
+from ..settings.topic_settings import TopicSettings, min_insync
 from .messages import Answer, Key
 from .outgoing import Outgoing
 
@@ -268,7 +268,7 @@ class ReplicaDriver:
     def swap_answered(self, swap: Swap, answer: SwapAnswer) -> None:
         self._feed_fresh(events.SwapAnswered(swap=swap, answer=answer))
 
-    def configure(self, settings: TopicSettings) -> None:
+    def configure(self, settings: TopicSettings, replica_count: int) -> None:
         if settings is self._settings:
             return
         self._settings = settings
@@ -276,7 +276,8 @@ class ReplicaDriver:
             self.log.config = log_config(settings)
         if self._partition is not None:
             self._partition.configure(settings)
-        self.feed(events.Configured(min_insync_replicas=settings.min_insync_replicas, acks_on_disk=settings.acks_on_disk))
+        least = min_insync(settings.min_insync_replicas, replica_count)
+        self.feed(events.Configured(min_insync_replicas=least, acks_on_disk=settings.acks_on_disk))
 
     def suspect(self, signs: Signs, dead: frozenset[int]) -> None:
         """Tell the machine that the leader does not answer."""

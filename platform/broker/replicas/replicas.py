@@ -29,7 +29,7 @@ from ..replication.replica import Noted, Replica
 from ..replication.state import NO_LEADER
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
-from ..settings.topic_settings import TopicSettings
+from ..settings.topic_settings import TopicSettings, min_insync
 from .driver import Done, Failed, ReplicaDriver
 from .followers import Followers
 from .leaders import Link
@@ -111,27 +111,27 @@ class Replicas:
 
     # -- topics ------------------------------------------------------------------------------------
 
-    def open(self, topic_id: UUID, topic: str, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
+    def open(self, entry: TopicEntry, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
         """Run the replica of this log, or give it its settings."""
-        key = (topic_id, index)
+        key, replica_count = (entry.topic_id, index), len(entry.partitions[index])
         driver = self._drivers.get(key)
         if driver is not None:
-            driver.configure(settings)
+            driver.configure(settings, replica_count)
             return
         noted = replica_log.noted
         machine = Replica(
-            topic_id=topic_word(topic_id),
+            topic_id=topic_word(entry.topic_id),
             broker_id=self.broker_id,
             start_number=self._lives.start_number,
             lives=self._lives.of_folder(noted.token),
-            min_insync_replicas=settings.min_insync_replicas,
+            min_insync_replicas=min_insync(settings.min_insync_replicas, replica_count),
             acks_on_disk=settings.acks_on_disk,
             silent_ms=self._silent_ms,
             log=replica_log.facts(with_crc=True),
             noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
             now_ms=self._loop.now_ms,
         )
-        driver = self._drivers[key] = ReplicaDriver(self, key, topic, index, replica_log, settings, machine)
+        driver = self._drivers[key] = ReplicaDriver(self, key, entry.name, index, replica_log, settings, machine)
         if self._is_running:
             driver.start()
 
@@ -183,6 +183,16 @@ class Replicas:
         for link in self._links.values():
             link.close()
         self._links.clear()
+
+    def take_over(self, topic_id: UUID, index: int) -> bool:
+        """Begin to lead a partition of whose in-sync set this broker is a member. Return False when it is none, or leads already.
+        The present leader learns it from the node; what it had not acknowledged is refused there, and sent again.
+        """
+        driver = self._drivers.get((topic_id, index))
+        if driver is None or driver.following is None or driver.machine.entry() is None:
+            return False
+        driver.suspect(Signs(answers_fetches=False, is_port_refusing=False, is_registered=False), frozenset())
+        return driver.following is None
 
     def drivers(self) -> Iterable[ReplicaDriver]:
         """Return the replicas that are kept here."""
