@@ -93,7 +93,7 @@ def _problems(topic: str, place: PartitionPlace, live: set[int], min_insync_repl
     elif len(place.in_sync_replicas) < len(place.replicas):
         yield problem(Kind.UNDER_REPLICATED, remedy)
     if place.replicas and place.leader != place.replicas[0] and place.replicas[0] in place.in_sync_replicas:
-        yield problem(Kind.LED_ELSEWHERE, f"nothing is lost; broker {place.replicas[0]} is preferred as leader")
+        yield problem(Kind.LED_ELSEWHERE, f"`headrace cluster elect` lets broker {place.replicas[0]} lead again")
 
 
 def _remedy_without_leader(topic: str, place: PartitionPlace, live: set[int], away: list[int]) -> str:
