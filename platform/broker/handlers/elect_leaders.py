@@ -66,11 +66,11 @@ def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]
     """Let the preferred replica take over: this broker, or another one, which is asked."""
     topic, index = partition
     entry, placed = broker.topics.catalog.topics.get(topic), _placed(broker, partition, broker.broker_ids)
-    if entry is None or placed is None or broker.replicas is None:
+    if entry is None or placed is None:
         done((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"))
         return
     preferred = placed.replicas[0]
-    if preferred == broker.settings.broker_id:
+    if preferred == broker.settings.broker_id and broker.replicas is not None:
         broker.replicas.take_over(entry.topic_id, index)
         _await_leader(broker, partition, preferred, broker.loop.now_ms + LONGEST_MS, done)
         return
