@@ -209,9 +209,11 @@ class BrokerProcess:
             when_ready=others.when_ready,
             replication=replicas,
             delete_states=states.delete,
+            has_lost_memory=lambda: lives.has_lost_memory,
         )
         pages.doing = "opening logs"
         topics.load()
+        lives.logs_are_open()
 
         def close_logs() -> None:
             topics.close()

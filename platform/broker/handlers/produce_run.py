@@ -361,9 +361,9 @@ def _answers(correlation_ids: Sequence[int], spans: Sequence[_Span], failed: Map
     )
 
 
-def _failed_answer(response: PartitionResponse, correlation_id: int, failed: Mapping[int, str]) -> bytes:
-    (reason,) = failed.values()
-    return response.refusal(correlation_id, reason)
+def _failed_answer(response: PartitionResponse, correlation_id: int, failed: Mapping[int, Fault]) -> bytes:
+    (fault,) = failed.values()
+    return response.refusal(correlation_id, fault)
 
 
 def _requests(correlation_ids: Sequence[int], spans: Sequence[_Span]) -> Iterator[tuple[int, _Part, int]]:

@@ -83,12 +83,14 @@ class OpenLogs:
         now_ms: Callable[[], int],
         check_cluster: Callable[[], None] = lambda: None,
         delete_states: Callable[[UUID], None] = lambda topic_id: None,
+        has_lost_memory: Callable[[], bool] = lambda: False,
     ) -> None:
         """`delete_states` removes the nodes of a topic's replicas. `check_cluster` raises CoordinationError if ZooKeeper has lost
         the tree: then no topic has gone, its node has, and none is made.
         """
         self._check_cluster = check_cluster
         self._delete_states = delete_states
+        self._has_lost_memory = has_lost_memory
         self._data = data
         self._broker_id = broker_id
         self._defaults = defaults
@@ -359,7 +361,7 @@ class OpenLogs:
         try:
             partition_log = self._recovered(topic, index, topic_id, config)
             try:
-                return open_replica(partition_log, topic_id, self._now_ms)
+                return open_replica(partition_log, topic_id, self._now_ms, has_lost_memory=self._has_lost_memory())
             except (LogError, OSError):
                 partition_log.close()
                 raise

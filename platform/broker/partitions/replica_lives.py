@@ -39,15 +39,17 @@ class ReplicaLives:
     def __init__(self, data: Path, broker_id: int, boot: Callable[[], bytes] = boot_id.current) -> None:
         self._data, self._broker_id, self._boot = data, broker_id, boot
         self._note: FolderNote | None = None
+        self._has_lost_memory = False
 
     def begin(self, numbers: StartNumbers) -> "ReplicaLives":
         """Raise the start number, and note the lives of this process durably. Raises CoordinationError, OSError."""
-        before = _read(self._data / FILE)
+        before, self._has_lost_memory = _read(self._data / FILE)
         known = first = numbers.start_number(self._broker_id)
         token = uuid.uuid4().hex
         for _ in range(TRIES):
             number, boot = known + 1, self._boot().hex()
             lives = at_start(before, boot_id=boot, start_number=number, known_start_number=first, token=token)
+            self._has_lost_memory |= before is not None and before.lives.memory != lives.memory
             self._write(FolderNote(lives=lives, boot_id=boot, start_number=number, was_stopped_cleanly=False))
             try:
                 numbers.raise_start_number(self._broker_id, known)
@@ -63,6 +65,17 @@ class ReplicaLives:
     @property
     def start_number(self) -> int:
         return self._present.start_number
+
+    @property
+    def has_lost_memory(self) -> bool:
+        """Return whether what was not flushed may be lost, because the system ended since the last process."""
+        return self._has_lost_memory
+
+    def logs_are_open(self) -> None:
+        """Note durably that every log was looked at after such an end of the system. Raises OSError."""
+        if self._has_lost_memory:
+            self._has_lost_memory = False
+            self._write(self._present)
 
     def of_folder(self, token: str) -> Lives:
         """Return the lives of one replica's folder."""
@@ -93,6 +106,7 @@ class ReplicaLives:
             "start_number": note.start_number,
             "was_stopped_cleanly": note.was_stopped_cleanly,
             "has_failed_flush": note.has_failed_flush,
+            "has_lost_memory": self._has_lost_memory,
         }
         replace_file(self._data / FILE, json.dumps(words).encode(), is_durable=True)
         fd = os.open(self._data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -102,20 +116,22 @@ class ReplicaLives:
             os.close(fd)
 
 
-def _read(path: Path) -> FolderNote | None:
+def _read(path: Path) -> tuple[FolderNote | None, bool]:
+    """Return the note, and whether the last process had found the memory lost and not looked at every log since."""
     try:
         words = json.loads(path.read_bytes())
         if words["version"] != 1:
             raise ValueError(f"version {words['version']!r}, 1 is known")
-        return FolderNote(
+        note = FolderNote(
             lives=Lives(memory=str(words["memory"]), disk=str(words["disk"])),
             boot_id=str(words["boot_id"]),
             start_number=int(words["start_number"]),
             was_stopped_cleanly=bool(words["was_stopped_cleanly"]),
             has_failed_flush=bool(words["has_failed_flush"]),
         )
+        return note, bool(words["has_lost_memory"])
     except FileNotFoundError:
-        return None
+        return None, False
     except (ValueError, KeyError, TypeError) as error:
         log.warning("replica_lives_unreadable", file=str(path), why=str(error), what_follows="the replicas here catch up again")
-        return None
+        return None, True

@@ -164,10 +164,32 @@ class ReplicaLog:
             self.log.close()
 
 
-def open_replica(log: PartitionLog, topic_id: UUID, now_ms: Callable[[], int]) -> ReplicaLog:
-    """Return the replica of an open log. A folder without a note gets one. Raises FolderFault, OSError."""
+def without_lost_pages(log: PartitionLog, now_ms: int) -> PartitionLog | None:
+    """Return the log cut where a power cut may have lost pages between two segments; None when there is no such place.
+
+    A log of one replica keeps what is behind such a hole. In a replica's log it would count as a gap that the leader had made, so
+    that the replica would be taken for one with everything. Raises LogError, OSError.
+    """
+    flushed_to = log.recovery.flushed_to
+    lost = [begin for begin, end in log.gaps if end > flushed_to]
+    if not lost:
+        return None
+    return log.cut_end(lost[0], aside=log.folder.with_name(f"{log.folder.name}.cut.{now_ms}"), now_ms=now_ms)
+
+
+def open_replica(log: PartitionLog, topic_id: UUID, now_ms: Callable[[], int], *, has_lost_memory: bool = False) -> ReplicaLog:
+    """Return the replica of an open log. A folder without a note gets one. Raises FolderFault, OSError.
+
+    `has_lost_memory`: the power was cut, or the system ended without a clean stop. If something was lost between segments, the
+    folder gets a new token, so that it is no member until it has caught up.
+    """
     folder: Path = log.folder
     try:
+        cut = without_lost_pages(log, now_ms()) if has_lost_memory else None
+        if cut is not None:
+            log = cut
+            before = replica_note.read(folder) or ReplicaNote(token="")
+            replica_note.write(folder, replace(before, token=replica_note.new_token(), count=before.count + 1))
         noted = replica_note.read(folder)
         if noted is None:
             noted = ReplicaNote(token=replica_note.new_token())

@@ -69,6 +69,7 @@ class Topics:
         when_ready: Callable[[str, Callable[[], None]], None] = lambda topic, ready: ready(),
         replication: Replication | None = None,
         delete_states: Callable[[UUID], None] = lambda topic_id: None,
+        has_lost_memory: Callable[[], bool] = lambda: False,
     ) -> None:
         """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`;
         `when_ready`: see `OtherBrokers`. `replication` None: only topics of one replica are served.
@@ -94,6 +95,7 @@ class Topics:
             now_ms=now_ms,
             check_cluster=check_cluster,
             delete_states=delete_states,
+            has_lost_memory=has_lost_memory,
         )
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)

@@ -12,22 +12,30 @@ from . import messages
 from .driver import ReplicaDriver
 from .messages import Key, Refusal, Sender
 
-POLL_MS = 500
+POLL_MS = 300
 """How long a poll waits when there is nothing. An answer is then the sign that the leader is alive."""
 ANSWER_BYTES = 1 << 20
 """Batches in one answer to a poll, about; one batch goes whatever its size."""
 PARTITION_BYTES = 256 << 10
 """Of one partition, when others wait, too."""
 MOST_SESSIONS = 1_000
+LOST_MS = 600
+"""A follower polls again at once. One that has not for so long is not waited for any more."""
 
 
 class _Session:
-    def __init__(self, sender: Sender) -> None:
+    def __init__(self, sender: Sender, now_ms: int) -> None:
         self.sender = sender
+        self.polled_ms = now_ms
+        """When the last poll ended."""
+        self.is_lost = False
         self.due: dict[Key, ReplicaDriver] = {}
         self.refusals: dict[Key, int] = {}
         self.poll: DeferredResponse | None = None
         self.is_arranged = False
+
+    def ended_poll(self, now_ms: int) -> None:
+        self.poll, self.polled_ms, self.is_lost = None, now_ms, False
 
 
 class Followers:
@@ -60,16 +68,16 @@ class Followers:
             return messages.encode_response(())
         if session.poll is not None:
             session.poll.complete((messages.encode_response(()),))
-        session.poll = None
+        session.ended_poll(self._loop.now_ms)
         if session.due or session.refusals:
             return self._drained(session)
 
         def give_up() -> tuple[bytes]:
-            session.poll = None
+            session.ended_poll(self._loop.now_ms)
             return (messages.encode_response(()),)
 
         def cancelled() -> None:
-            session.poll = None
+            session.ended_poll(self._loop.now_ms)
 
         deadline_ms = self._loop.now_ms + POLL_MS
         session.poll = DeferredResponse(deadline_ms=deadline_ms, at_deadline=give_up, cancelled=cancelled)
@@ -92,6 +100,14 @@ class Followers:
         for session in self._sessions.values():
             session.due.pop(driver.key, None)
 
+    def look_for_lost(self) -> None:
+        """Wait no longer for followers that poll no more: they are dead, stalled or cut off."""
+        for broker_id, session in self._sessions.items():
+            if session.poll is None and not session.is_lost and self._loop.now_ms - session.polled_ms >= LOST_MS:
+                session.is_lost = True
+                for driver in list(self._all_here()):
+                    driver.follower_lost(broker_id)
+
     def _session(self, sender: Sender) -> _Session | None:
         """Return the follower's session. A new process or connection gets a new one; None for what an earlier one sent."""
         session = self._sessions.get(sender.broker_id)
@@ -105,7 +121,7 @@ class Followers:
             session.poll.complete((messages.encode_response(()),))
         for driver in self._all_here():
             driver.outgoing.pop(sender.broker_id, None)
-        session = self._sessions[sender.broker_id] = _Session(sender)
+        session = self._sessions[sender.broker_id] = _Session(sender, self._loop.now_ms)
         return session
 
     def _wake(self, session: _Session) -> None:
@@ -117,7 +133,7 @@ class Followers:
         session.is_arranged = False
         poll = session.poll
         if poll is not None and (session.due or session.refusals):
-            session.poll = None
+            session.ended_poll(self._loop.now_ms)
             poll.complete((self._drained(session),))
 
     def _drained(self, session: _Session) -> bytes:

@@ -29,7 +29,7 @@ CONNECT_S = 1.0
 SHORTEST_PAUSE_MS, LONGEST_PAUSE_MS = 50, 1_000
 """Between two tries to connect."""
 SILENCE_MS = 2_000
-"""A leader that answers no poll for so long does not answer: polls are answered every half second."""
+"""A leader that answers no poll for so long does not answer: polls are answered several times a second."""
 LARGEST_ANSWER_BYTES = 128 << 20
 MOST_UNSENT_BYTES = 16 << 20
 READ_BYTES = 256 << 10

@@ -21,7 +21,7 @@ from ..partitions.checkpoints import Checkpoints
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.maintenance import Maintenance
 from ..partitions.other_brokers import Connect
-from ..partitions.partition import PartitionTable
+from ..partitions.partition import AskFlush, PartitionTable
 from ..partitions.replica_lives import ReplicaLives
 from ..partitions.replica_log import ReplicaLog
 from ..replication.facts import ReplicaFetch
@@ -30,11 +30,12 @@ from ..replication.state import NO_LEADER
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
-from .driver import Done, Failed, ReplicaDriver
+from .driver import ReplicaDriver
 from .followers import Followers
 from .leaders import Link
 from .messages import Answer, Refusal, topic_word
 from .states import ANSWERS, state_of, view_of, wanted_swap
+from .world import Done, Failed
 
 log = get_logger(__name__)
 
@@ -90,7 +91,7 @@ class Replicas:
         """
         self.broker_id = broker_id
         self.table = table
-        self.ask_flush = maintenance.flush
+        self.ask_flush: AskFlush = maintenance.flush
         self.followers = Followers(loop, self._find, lambda: self._drivers.values())
         self._loop, self._states, self._lives = loop, states, lives
         self._maintenance, self._checkpoints, self._threads, self._connect = maintenance, checkpoints, threads, connect
@@ -311,6 +312,7 @@ class Replicas:
             else:
                 link.close()
                 del self._links[broker_id]
+        self.followers.look_for_lost()
         self._ask_soon()
 
     def _suspect(self, driver: ReplicaDriver) -> None:
