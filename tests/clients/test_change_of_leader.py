@@ -1,0 +1,81 @@
+"""Clients of other languages go on through a change of leader, on three brokers: nothing lost, doubled or out of order."""
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tests.clients.building import java
+from tests.support.cluster import BrokerCluster
+from tests.support.processes import Process, eventually
+
+COUNT, A_SECOND = 4_000, 400
+
+
+@pytest.fixture(scope="module")
+def three(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
+    with BrokerCluster(tmp_path_factory.mktemp("three"), f"{zookeeper_address}/leaders-{uuid.uuid4().hex[:8]}") as running:
+        yield running
+        for broker in running.brokers.values():
+            if not broker.process.is_running():
+                broker.restart()
+
+
+def values(three: BrokerCluster, topic: str, count: int) -> list[bytes]:
+    """Return what is in the topic's only partition."""
+    consumer = Consumer({"bootstrap.servers": three.address, "group.id": "check", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[bytes] = []
+
+    def read() -> bool:
+        found.extend(one.value() for one in consumer.consume(1_000, timeout=0.2) if one.error() is None)
+        return len(found) >= count
+
+    try:
+        eventually(read, what=f"{count} values")
+        read()
+    finally:
+        consumer.close()
+    return found
+
+
+def java_tool(jars: str, name: str, *words: str) -> list[str]:
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return [java(), "-cp", jars, quiet, f"org.apache.kafka.tools.{name}", *words]
+
+
+def test_javas_idempotent_producer_and_its_group_go_on(three: BrokerCluster, jars: str, tmp_path: Path) -> None:
+    topic = f"t_{uuid.uuid4().hex[:8]}"
+    three.create(topic)
+    described = subprocess.run(
+        java_tool(jars, "TopicCommand", "--bootstrap-server", three.address, "--describe", "--topic", topic),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    assert "ReplicationFactor: 3" in described
+    assert "Isr: 1,2,3" in described
+    common = ("--bootstrap-server", three.address, "--topic", topic, "--max-messages", str(COUNT))
+    sending = java_tool(jars, "VerifiableProducer", *common, "--throughput", str(A_SECOND), "--acks", "-1")
+    reading = java_tool(jars, "VerifiableConsumer", *common, "--group-id", topic, "--reset-policy", "earliest", "--verbose")
+    with Process(sending, tmp_path / "producer").start() as producer, Process(reading, tmp_path / "consumer").start() as consumer:
+        eventually(lambda: values_in(consumer.output()), within_ms=60_000, what="the consumer reads")
+        killed = three.kill_leader(topic)
+        eventually(lambda: not producer.is_running(), within_ms=90_000, what="all is sent")
+        eventually(lambda: set(values_in(consumer.output())) == set(range(COUNT)), within_ms=60_000, what="all is read")
+        said = [json.loads(line) for line in producer.output().splitlines() if line.startswith("{")]
+    assert [one for one in said if one["name"] == "producer_send_error"] == []
+    assert values(three, topic, COUNT) == [b"%d" % number for number in range(COUNT)]
+    three.brokers[killed].restart()
+    three.await_in_sync(topic, 3)
+
+
+def values_in(output: str) -> list[int]:
+    """Return the values that VerifiableConsumer printed."""
+    found = (json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}"))
+    return [int(one["value"]) for one in found if one["name"] == "record_data"]
