@@ -14,6 +14,7 @@ from tests.support.cluster import BrokerCluster
 from tests.support.processes import Process, eventually
 
 COUNT, A_SECOND = 4_000, 400
+JS_COUNT = 1_000
 
 
 @pytest.fixture(scope="module")
@@ -63,12 +64,18 @@ def test_javas_idempotent_producer_and_its_group_go_on(three: BrokerCluster, jar
     common = ("--bootstrap-server", three.address, "--topic", topic, "--max-messages", str(COUNT))
     sending = java_tool(jars, "VerifiableProducer", *common, "--throughput", str(A_SECOND), "--acks", "-1")
     reading = java_tool(jars, "VerifiableConsumer", *common, "--group-id", topic, "--reset-policy", "earliest", "--verbose")
-    with Process(sending, tmp_path / "producer").start() as producer, Process(reading, tmp_path / "consumer").start() as consumer:
+    producer, consumer = Process(sending, tmp_path / "producer"), Process(reading, tmp_path / "consumer")
+    try:
+        producer.start()
+        consumer.start()
         eventually(lambda: values_in(consumer.output()), within_ms=60_000, what="the consumer reads")
         killed = three.kill_leader(topic)
         eventually(lambda: not producer.is_running(), within_ms=90_000, what="all is sent")
         eventually(lambda: set(values_in(consumer.output())) == set(range(COUNT)), within_ms=60_000, what="all is read")
-        said = [json.loads(line) for line in producer.output().splitlines() if line.startswith("{")]
+    finally:
+        producer.kill()
+        consumer.kill()
+    said = [json.loads(line) for line in producer.output().splitlines() if line.startswith("{")]
     assert [one for one in said if one["name"] == "producer_send_error"] == []
     assert values(three, topic, COUNT) == [b"%d" % number for number in range(COUNT)]
     three.brokers[killed].restart()
@@ -79,3 +86,22 @@ def values_in(output: str) -> list[int]:
     """Return the values that VerifiableConsumer printed."""
     found = (json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}"))
     return [int(one["value"]) for one in found if one["name"] == "record_data"]
+
+
+def test_kafkajs_idempotent_producer_and_its_group_go_on(three: BrokerCluster, node_folder: Path, tmp_path: Path) -> None:
+    topic = f"t_{uuid.uuid4().hex[:8]}"
+    three.create(topic)
+    script = Process(
+        ["node", "change_of_leader.mjs"], tmp_path / "node", {"BOOTSTRAP": three.address, "TOPIC": topic, "COUNT": str(JS_COUNT)}
+    )
+    script.start(folder=node_folder)
+    try:
+        eventually(lambda: "read 100\n" in script.output(), within_ms=60_000, what="the consumer reads")
+        killed = three.kill_leader(topic)
+        eventually(lambda: not script.is_running(), within_ms=90_000, what="all is sent and read")
+    finally:
+        script.kill()
+    assert f"sent {JS_COUNT}, read {JS_COUNT} of them" in script.output(), script.output()[-3_000:]
+    assert values(three, topic, JS_COUNT) == [b"%d" % number for number in range(JS_COUNT)]
+    three.brokers[killed].restart()
+    three.await_in_sync(topic, 3)

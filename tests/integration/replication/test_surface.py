@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import urllib.request
 import uuid
 
 import pytest
@@ -121,3 +122,46 @@ def test_an_election_is_passed_on_to_the_preferred_broker_by_any_other(whole: Br
     finally:
         cluster.close()
     eventually(lambda: whole.leader(topic) == preferred, what="the preferred broker leads")
+
+
+LEADER_CHANGES = "headrace_broker_leader_changes_total"
+
+
+def metrics_of(http_port: int) -> dict[str, float]:
+    """Return the samples of a broker's page; labels are part of the name."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{http_port}/metrics", timeout=5) as page:
+        lines = page.read().decode().splitlines()
+    return {name: float(value) for name, value in (line.rsplit(" ", 1) for line in lines if not line.startswith("#"))}
+
+
+def test_the_metrics_tell_of_a_broker_that_is_away(
+    tmp_path_factory: pytest.TempPathFactory, zookeeper_address: str, topic: str
+) -> None:
+    chroot = f"{zookeeper_address}/metrics-{uuid.uuid4().hex[:8]}"
+    with BrokerCluster(tmp_path_factory.mktemp("metered"), chroot, settings={"http.port": 0}) as three:
+        three.create(topic, 3)
+
+        def sums(*names: str) -> dict[str, float]:
+            found = dict.fromkeys(names, 0.0)
+            for broker in three.brokers.values():
+                if broker.process.is_running():
+                    page = metrics_of(broker.http_port)
+                    for name in names:
+                        found[name] += page[f"headrace_broker_{name}"]
+            return found
+
+        assert sums("leaders", "under_replicated_partitions", "offline_partitions") == {
+            "leaders": 3.0,
+            "under_replicated_partitions": 0.0,
+            "offline_partitions": 0.0,
+        }
+        page = metrics_of(three.brokers[1].http_port)
+        assert page[f'headrace_broker_partitions{{topic="{topic}"}}'] == 3, "followers' logs are counted"
+        changes = {one: metrics_of(three.brokers[one].http_port)[LEADER_CHANGES] for one in three.brokers}
+        killed = three.kill_leader(topic)
+        expected = {"leaders": 3.0, "under_replicated_partitions": 3.0, "under_min_insync_partitions": 0.0}
+        eventually(lambda: sums(*expected) == expected, what="all partitions are under-replicated")
+        for left in three.brokers.keys() - {killed}:
+            port = three.brokers[left].http_port
+            eventually(lambda port=port, left=left: metrics_of(port)[LEADER_CHANGES] > changes[left], what="a change")  # type: ignore[misc]
+            assert metrics_of(port)["headrace_broker_offline_partitions"] == 0
