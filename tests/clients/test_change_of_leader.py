@@ -17,13 +17,10 @@ COUNT, A_SECOND = 4_000, 400
 JS_COUNT = 1_000
 
 
-@pytest.fixture(scope="module")
-def three(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
-    with BrokerCluster(tmp_path_factory.mktemp("three"), f"{zookeeper_address}/leaders-{uuid.uuid4().hex[:8]}") as running:
+@pytest.fixture
+def three(zookeeper_address: str, tmp_path: Path) -> Iterator[BrokerCluster]:
+    with BrokerCluster(tmp_path / "three", f"{zookeeper_address}/leaders-{uuid.uuid4().hex[:8]}") as running:
         yield running
-        for broker in running.brokers.values():
-            if not broker.process.is_running():
-                broker.restart()
 
 
 def values(three: BrokerCluster, topic: str, count: int) -> list[bytes]:
@@ -61,8 +58,9 @@ def test_javas_idempotent_producer_and_its_group_go_on(three: BrokerCluster, jar
     ).stdout
     assert "ReplicationFactor: 3" in described
     assert "Isr: 1,2,3" in described
-    common = ("--bootstrap-server", three.address, "--topic", topic, "--max-messages", str(COUNT))
-    sending = java_tool(jars, "VerifiableProducer", *common, "--throughput", str(A_SECOND), "--acks", "-1")
+    common = ("--bootstrap-server", three.address, "--topic", topic)
+    how = ("--max-messages", str(COUNT), "--throughput", str(A_SECOND), "--acks", "-1")
+    sending = java_tool(jars, "VerifiableProducer", *common, *how)
     reading = java_tool(jars, "VerifiableConsumer", *common, "--group-id", topic, "--reset-policy", "earliest", "--verbose")
     producer, consumer = Process(sending, tmp_path / "producer"), Process(reading, tmp_path / "consumer")
     try:
@@ -72,6 +70,9 @@ def test_javas_idempotent_producer_and_its_group_go_on(three: BrokerCluster, jar
         killed = three.kill_leader(topic)
         eventually(lambda: not producer.is_running(), within_ms=90_000, what="all is sent")
         eventually(lambda: set(values_in(consumer.output())) == set(range(COUNT)), within_ms=60_000, what="all is read")
+    except AssertionError as late:
+        said_last = [line for line in consumer.output().splitlines() if "record_data" not in line][-20:]
+        raise AssertionError(f"{late}: {len(set(values_in(consumer.output())))} values; " + "\n".join(said_last)) from None
     finally:
         producer.kill()
         consumer.kill()
