@@ -21,7 +21,7 @@ MOST_LINES = 50
 """Partitions of one kind that are listed; --json has all."""
 WORDS = {
     Kind.NO_LEADER: "no leader: no record is taken or given",
-    Kind.UNDER_MIN_INSYNC: "fewer replicas in sync than min.insync.replicas: acks=all is refused",
+    Kind.UNDER_MIN_INSYNC: "fewer replicas in sync than min.insync.replicas: acks=all is not acknowledged",
     Kind.UNDER_REPLICATED: "not all replicas in sync",
     Kind.LED_ELSEWHERE: "led by another broker than the preferred one",
 }

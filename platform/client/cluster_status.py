@@ -14,7 +14,7 @@ class Kind(Enum):
     NO_LEADER = "no_leader"
     """It takes no record and gives none."""
     UNDER_MIN_INSYNC = "under_min_insync"
-    """Producers with acks=all are refused."""
+    """Producers with acks=all get no acknowledgement."""
     UNDER_REPLICATED = "under_replicated"
     """Fewer replicas have its records than should."""
     LED_ELSEWHERE = "led_elsewhere"

@@ -67,7 +67,7 @@ TABLE: Mapping[str, Family] = {
     "leaders": Family("gauge", (), "Partitions that this broker leads."),
     "under_replicated_partitions": Family("gauge", (), "Of them, those that have not all their replicas in sync."),
     "under_min_insync_partitions": Family(
-        "gauge", (), "Of them, those with fewer replicas in sync than min.insync.replicas: acks=all is refused."
+        "gauge", (), "Of them, those with fewer replicas in sync than min.insync.replicas: acks=all is not acknowledged."
     ),
     "offline_partitions": Family("gauge", (), "Partitions of the whole cluster that no live broker leads."),
     "preferred_replica_imbalance": Family(
