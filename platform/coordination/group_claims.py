@@ -77,7 +77,7 @@ class GroupClaims:
                 sent += ((number, some, fence) for some in _chunks(commit))
             except CoordinationError as error:
                 outcomes[number], is_away = error, error if error.retriable else is_away
-        answers = self._session.tree.transact_many([_acts(fence, some) for _, some, fence in sent])
+        answers = self._session.tree.transact_each([_acts(fence, some) for _, some, fence in sent])
         for (number, some, fence), refused in zip(sent, answers, strict=True):
             if refused is None or outcomes[number] is not None:
                 continue

@@ -267,30 +267,25 @@ class Tree:
         wanted = list(operations)
         if not wanted:
             return None
-        (outcome,) = self.transact_many([wanted])
-        if isinstance(outcome, CoordinationError):
-            raise outcome
-        return outcome
+        request = self._transaction(wanted)
+        return _failed_at(self._once("transact on", wanted[0].path, request.commit_async))
 
-    def transact_many(self, requests: Iterable[Iterable[Operation]]) -> list[int | CoordinationError | None]:
-        """Carry out each request as `transact` does; return its outcome, or the error where the call failed or its outcome is
-        unknown. The calls are pipelined.
+    def transact_each(self, transactions: Iterable[Sequence[Operation]]) -> list[int | CoordinationError | None]:
+        """Carry out each of the transactions, all of its operations or none. The calls are pipelined.
+
+        Return for each what `transact` returns, or the error where the call failed or its outcome is unknown.
         """
+        wanted = list(transactions)
         outcomes: list[int | CoordinationError | None] = []
-        wanted = [list(operations) for operations in requests]
-        if not all(wanted):
-            raise ValueError("a transaction of no operation")
         for start in range(0, len(wanted), PIPELINE):
-            sent = [(some[0].path, self._sent(some)) for some in wanted[start : start + PIPELINE]]
-            for path, answer in sent:
-                try:
-                    outcomes.append(self._refused(path, answer))
-                except CoordinationError as error:
-                    outcomes.append(error)
+            some = wanted[start : start + PIPELINE]
+            self._open("transact on", some[0][0].path)
+            sent = [(str(number), self._transaction(one).commit_async()) for number, one in enumerate(some)]
+            answers = self._answers("transact on", sent, already=NodeExistsError).values()
+            outcomes += [_failed_at(results) if error is None else error for results, error in answers]
         return outcomes
 
-    def _sent(self, operations: Sequence[Operation]) -> Any:
-        self._open("transact on", operations[0].path)
+    def _transaction(self, operations: Iterable[Operation]) -> Any:
         request = self._client.transaction()
         for operation in operations:
             match operation:
@@ -304,15 +299,11 @@ class Tree:
                     request.delete(path, version)
                 case Check(path=path, version=version):
                     request.check(path, version)
-        return request.commit_async()
+        return request
 
-    def _refused(self, path: str, answer: Any) -> int | None:
-        """Return the index of the operation that failed, or None."""
-        for index, result in enumerate(self._once("transact on", path, lambda: answer)):
-            # ZooKeeper answers with these two for the operations before and after the one that failed.
-            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
-                return index
-        return None
+    def sync(self, path: str) -> None:
+        """Wait until the server that this session is connected to has everything that was written before this call."""
+        self._repeatable("sync", path, lambda: self._client.sync_async(path), absent=None)
 
     def sync(self, path: str) -> None:
         """Wait until the server that this session is connected to has everything that was written before this call."""
@@ -415,6 +406,14 @@ class Tree:
 
 def _failed(what: str, path: str, error: KazooException) -> CoordinationError:
     return CoordinationError(f"{what} {path} in ZooKeeper failed: {type(error).__name__} {error}")
+
+
+def _failed_at(results: Iterable[Any]) -> int | None:
+    for index, result in enumerate(results):
+        # ZooKeeper answers with these two for the operations before and after the one that failed.
+        if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+            return index
+    return None
 
 
 def _runs_of(paths: list[str]) -> Iterator[list[str]]:
