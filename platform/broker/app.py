@@ -248,6 +248,7 @@ class BrokerProcess:
             producer_ids=producer_ids,
             disk=disk,
             replicas=replicas,
+            ask_other=others.ask,
             cold_reads=cold_reads,
             advertised={},
             supported=SUPPORTED,

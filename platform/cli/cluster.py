@@ -1,4 +1,4 @@
-"""`headrace cluster status`: a cluster's brokers, and its partitions that need attention."""
+"""`headrace cluster status|elect`: a cluster's brokers, its partitions that need attention, and who leads them."""
 
 import argparse
 import json
@@ -7,10 +7,11 @@ import sys
 from ..client.cluster_status import ClusterStatus, Kind, Problem, cluster_status, topics_to_ask
 from ..client.connection.cluster import Cluster
 from ..client.errors import ClientError
-from ..client.topic_admin import ClusterDescription, describe_cluster, settings_of_topics
+from ..client.topic_admin import ClusterDescription, describe_cluster, elect_preferred_leaders, settings_of_topics
 from .chosen_cluster import action, connected, options
 
-HELP = """Show the brokers of a cluster, and the partitions that need attention: this platform's, or any Kafka-wire cluster.
+HELP = """Show the brokers of a cluster, and the partitions that need attention; let the preferred brokers lead again. For this
+platform's clusters, and any Kafka-wire cluster.
 
 exit codes: 0 all is well, 1 something is wrong or the cluster cannot be reached
 
@@ -20,7 +21,7 @@ MOST_LINES = 50
 """Partitions of one kind that are listed; --json has all."""
 WORDS = {
     Kind.NO_LEADER: "no leader: no record is taken or given",
-    Kind.UNDER_MIN_INSYNC: "fewer replicas in sync than min.insync.replicas: acks=all is refused",
+    Kind.UNDER_MIN_INSYNC: "fewer replicas in sync than min.insync.replicas: acks=all is not acknowledged",
     Kind.UNDER_REPLICATED: "not all replicas in sync",
     Kind.LED_ELSEWHERE: "led by another broker than the preferred one",
 }
@@ -28,10 +29,19 @@ MIN_INSYNC = "min.insync.replicas"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="status")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="status|elect")
+    common = options()
     action(
         actions,
-        options(),
+        common,
+        "elect",
+        "let the preferred broker of each partition lead it again",
+        "After a broker was away, others lead its partitions. No record is lost; clients find the new leader by themselves.",
+        example="headrace cluster elect",
+    )
+    action(
+        actions,
+        common,
         "status",
         "show brokers, and partitions that need attention",
         "Exit 1 if something is wrong. A partition that another broker leads than the preferred one is shown and is no fault.",
@@ -40,6 +50,30 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    return _elect(arguments) if arguments.action == "elect" else _status(arguments)
+
+
+def _elect(arguments: argparse.Namespace) -> int:
+    cluster = connected(arguments, "cluster")
+    try:
+        outcomes = elect_preferred_leaders(cluster)
+    finally:
+        cluster.close()
+    faults = {partition: error for partition, error in sorted(outcomes.items()) if error is not None}
+    if arguments.json:
+        rows = [
+            {"topic": topic, "partition": index, "error": None if error is None else str(error)}
+            for (topic, index), error in sorted(outcomes.items())
+        ]
+        print(json.dumps(rows))
+    else:
+        print(f"{len(outcomes) - len(faults)} partitions are led by their preferred broker again")
+        for error in faults.values():
+            print(f"headrace cluster: {error}", file=sys.stderr)
+    return 1 if faults else 0
+
+
+def _status(arguments: argparse.Namespace) -> int:
     cluster = connected(arguments, "cluster")
     try:
         described = describe_cluster(cluster)

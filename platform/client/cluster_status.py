@@ -14,7 +14,7 @@ class Kind(Enum):
     NO_LEADER = "no_leader"
     """It takes no record and gives none."""
     UNDER_MIN_INSYNC = "under_min_insync"
-    """Producers with acks=all are refused."""
+    """Producers with acks=all get no acknowledgement."""
     UNDER_REPLICATED = "under_replicated"
     """Fewer replicas have its records than should."""
     LED_ELSEWHERE = "led_elsewhere"
@@ -93,7 +93,7 @@ def _problems(topic: str, place: PartitionPlace, live: set[int], min_insync_repl
     elif len(place.in_sync_replicas) < len(place.replicas):
         yield problem(Kind.UNDER_REPLICATED, remedy)
     if place.replicas and place.leader != place.replicas[0] and place.replicas[0] in place.in_sync_replicas:
-        yield problem(Kind.LED_ELSEWHERE, f"nothing is lost; broker {place.replicas[0]} is preferred as leader")
+        yield problem(Kind.LED_ELSEWHERE, f"`headrace cluster elect` lets broker {place.replicas[0]} lead again")
 
 
 def _remedy_without_leader(topic: str, place: PartitionPlace, live: set[int], away: list[int]) -> str:

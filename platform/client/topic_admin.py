@@ -15,12 +15,13 @@ from .connection.cluster import Cluster
 from .connection.connection import Connection
 from .errors import BadAnswer, ClientError, RequestTimedOut, UnknownTopic, broker_error
 
-METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 44
+METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 43, 44
 _VERSIONS = {
     METADATA: (4, 7),
     DELETE_TOPICS: (1, 5),
     DESCRIBE_CONFIGS: (1, 1),
     CREATE_PARTITIONS: (0, 1),
+    ELECT_LEADERS: (1, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 0),
 }
 """API key → the lowest and the highest version spoken; a higher version of DeleteTopics returns the reason as text."""
@@ -117,6 +118,29 @@ def _described(answer: Any) -> list[TopicDescription]:
         )
         found.append(TopicDescription(name=topic.name, partitions=tuple(sorted(partitions, key=lambda one: one.partition))))
     return sorted(found, key=lambda one: one.name)
+
+
+def elect_preferred_leaders(
+    cluster: Cluster, partitions: Mapping[str, Collection[int]] | None = None, *, timeout_ms: int = 30_000
+) -> dict[tuple[str, int], ClientError | None]:
+    """Let the preferred replicas lead; None: of all partitions that another broker leads. Return None for each partition that
+    they lead now, else why not. Raises the broker's refusal of the whole request.
+    """
+    controller = cluster.controller()
+    wanted = None if partitions is None else [{"topic": one, "partitions": list(numbers)} for one, numbers in partitions.items()]
+    message = {"election_type": 0, "topic_partitions": wanted, "timeout_ms": timeout_ms}
+    answer = _ask(controller, ELECT_LEADERS, message, timeout_ms=2 * timeout_ms)
+    if answer.error_code:
+        raise broker_error(f"ElectLeaders on {controller.address}", int(answer.error_code))
+    outcomes: dict[tuple[str, int], ClientError | None] = {}
+    for topic in answer.replica_election_results:
+        for one in topic.partition_result:
+            what = f"the election of {topic.topic}-{one.partition_id}"
+            is_led = one.error_code in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+            error = None if is_led else broker_error(what, int(one.error_code), one.error_message)
+            outcomes[str(topic.topic), int(one.partition_id)] = error
+        cluster.forget(str(topic.topic))
+    return outcomes
 
 
 def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> None:
@@ -236,6 +260,7 @@ __all__ = [
     "delete_topic",
     "describe_cluster",
     "describe_topics",
+    "elect_preferred_leaders",
     "settings_of_topics",
     "topic_settings",
 ]

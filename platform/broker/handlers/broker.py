@@ -41,6 +41,32 @@ Answer = bytes | Chunks | DeferredResponse | None
 Done = Callable[[bool | Exception], None]
 
 
+class AskOther(Protocol):
+    """Sends one request to another broker: see `OtherBrokers.ask`."""
+
+    def __call__(
+        self,
+        broker_id: int,
+        api_key: int,
+        version: int,
+        message: Mapping[str, object],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+        /,
+    ) -> None: ...
+
+
+def _nobody_to_ask(
+    broker_id: int,
+    api_key: int,
+    version: int,
+    message: Mapping[str, object],
+    done: Callable[[Any], None],
+    failed: Callable[[Exception], None],
+) -> None:
+    failed(ConnectionError(f"broker {broker_id} is not there"))
+
+
 class Topics(Protocol):
     """Creates, changes and deletes topics. It asks ZooKeeper, so each call ends later, with `done` on the loop."""
 
@@ -109,6 +135,7 @@ class Broker:
     fetch_request_cache: FetchRequestCache = field(default_factory=FetchRequestCache)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
     replicas: Replicas | None = None
+    ask_other: AskOther = _nobody_to_ask
     """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""

@@ -63,11 +63,11 @@ TABLE: Mapping[str, Family] = {
         "histogram", ("api",), "Time from the complete request to the complete response, including the wait of a parked fetch."
     ),
     "request_errors_total": Family("counter", ("api", "error"), "Error codes in responses. Each code of a response counts."),
-    "partitions": Family("gauge", ("topic",), "Partitions on this broker."),
+    "partitions": Family("gauge", ("topic",), "Partitions that this broker keeps a replica of."),
     "leaders": Family("gauge", (), "Partitions that this broker leads."),
     "under_replicated_partitions": Family("gauge", (), "Of them, those that have not all their replicas in sync."),
     "under_min_insync_partitions": Family(
-        "gauge", (), "Of them, those with fewer replicas in sync than min.insync.replicas: acks=all is refused."
+        "gauge", (), "Of them, those with fewer replicas in sync than min.insync.replicas: acks=all is not acknowledged."
     ),
     "offline_partitions": Family("gauge", (), "Partitions of the whole cluster that no live broker leads."),
     "preferred_replica_imbalance": Family(

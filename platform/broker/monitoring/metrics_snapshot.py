@@ -8,6 +8,7 @@ from typing import NamedTuple, Protocol
 
 from ..event_loop.loop import Loop, monotonic_ms
 from ..partitions.partition import Partition, PartitionTable
+from ..partitions.replicated_partition import ReplicatedPartition
 
 PARTITIONS_A_TURN = 100
 
@@ -76,12 +77,13 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
         taken.append(Snapshot(readings, server.connection_count, server.input_bytes, server.output_bytes, list(groups())))
         done.set()
 
-    loop.post(lambda: read_next(list(table)))
+    loop.post(lambda: read_next(list(table.kept())))
     return taken[0] if done.wait(within_ms / 1000) else None
 
 
 def _reading(partition: Partition) -> PartitionReading:
-    log, replica = partition.log, getattr(partition, "replica", None)
+    log = partition.log
+    lags = partition.replica.lags() if isinstance(partition, ReplicatedPartition) else {}
     return PartitionReading(
         partition.topic,
         partition.index,
@@ -96,5 +98,5 @@ def _reading(partition: Partition) -> PartitionReading:
         len(log.bad_ranges),
         log.recovery.cut_bytes,
         log.failure is not None,
-        {} if replica is None else replica.lags(),
+        lags,
     )

@@ -180,7 +180,7 @@ class MonitoringPages:
         done = threading.Event()
 
         def look() -> None:
-            found.append(tuple(f"{one.topic}-{one.index}" for one in parts.partitions if one.log.failure is not None))
+            found.append(tuple(f"{one.topic}-{one.index}" for one in parts.partitions.kept() if one.log.failure is not None))
             done.set()
 
         self._loop.post(look)

@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from ...runtime.logs import get_logger
 from ...wire.errors import WireError
@@ -23,6 +24,8 @@ LONGEST_PAUSE_MS = 50
 MOST_WAITING = 10_000
 """Topics; further ones are reported as created at once."""
 LARGEST_ANSWER_BYTES = 64 << 20
+ANSWER_S = 10.0
+"""How long another broker may take to answer one question."""
 
 Ready = Callable[[], None]
 Connect = Callable[[BrokerAddress, float], socket.socket]
@@ -54,6 +57,29 @@ class OtherBrokers:
             return
         self._waiting.setdefault(topic, []).append(ready)
         self._ask()
+
+    def ask(
+        self,
+        broker_id: int,
+        api_key: int,
+        version: int,
+        message: Mapping[str, object],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Send one request to another broker. `done` gets its decoded answer, `failed` why there is none, within `ANSWER_S`."""
+        address = next((one for one in self._others() if one.broker_id == broker_id), None)
+        if address is None:
+            failed(ConnectionError(f"broker {broker_id} is not there"))
+            return
+
+        def ask() -> Any:
+            with self._connect(address, ANSWER_S) as connection:
+                connection.settimeout(ANSWER_S)
+                return _answer(connection, api_key, version, message)
+
+        if not self._worker.submit(ask, done, failed):
+            failed(OSError("too many questions to other brokers wait already"))
 
     def _ask(self) -> None:
         if self._is_asking or not self._waiting:
@@ -114,17 +140,21 @@ def _served(connection: socket.socket, topics: Collection[str]) -> set[str]:
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    content = control.write_request_header(METADATA, VERSION, 1, "headrace-broker") + control.encode_request(
-        METADATA, VERSION, message
-    )
+    decoded = _answer(connection, METADATA, VERSION, message)
+    return {topic.name for topic in decoded.topics if not topic.error_code}
+
+
+def _answer(connection: socket.socket, api_key: int, version: int, message: Mapping[str, object]) -> Any:
+    """Send a request and return the decoded response. Raises OSError, WireError."""
+    header = control.write_request_header(api_key, version, 1, "headrace-broker")
+    content = header + control.encode_request(api_key, version, message)
     connection.sendall(struct.pack(">i", len(content)) + content)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     if not 0 <= size <= LARGEST_ANSWER_BYTES:
         raise ConnectionError(f"it announces a response of {size} bytes")
     answer = _exactly(connection, size)
-    _, at = control.read_response_header(METADATA, VERSION, answer)
-    decoded = control.decode_response(METADATA, VERSION, memoryview(answer)[at:])
-    return {topic.name for topic in decoded.topics if not topic.error_code}
+    _, at = control.read_response_header(api_key, version, answer)
+    return control.decode_response(api_key, version, memoryview(answer)[at:])
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

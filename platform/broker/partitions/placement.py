@@ -21,6 +21,7 @@ class Placement(NamedTuple):
     replicas: tuple[int, ...]
     """The preferred leader first."""
     in_sync: tuple[int, ...]
+    """The members of the set that are there; without a leader all members, one of which must come back."""
     offline: tuple[int, ...]
     """Replicas whose brokers are not there."""
     targets: tuple[int, ...] = ()
@@ -46,7 +47,9 @@ def placement(entry: TopicEntry, partition: int, live: Collection[int]) -> Place
     offline = tuple(one for one in replicas if one not in live)
     if state is not None:
         leader = state.leader if state.leader in live else NO_LEADER
-        return Placement(leader, state.leader_epoch, replicas, state.in_sync, offline, state.targets)
+        # The set never gets smaller than min.insync.replicas, so it may name a member that is gone.
+        in_sync = state.in_sync if leader == NO_LEADER else tuple(one for one in state.in_sync if one in live)
+        return Placement(leader, state.leader_epoch, replicas, in_sync, offline, state.targets)
     if len(replicas) != 1 or offline:
         return Placement(NO_LEADER, NO_EPOCH, replicas, (), offline)
     return Placement(replicas[0], NO_EPOCH, replicas, replicas, ())

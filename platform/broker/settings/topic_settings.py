@@ -195,8 +195,8 @@ TABLE: Mapping[str, TopicSetting] = {
             default="1",
             check=_whole(1, LARGEST_INT32),
             broker_name=MIN_INSYNC_REPLICAS,
-            doc="How many replicas must have a message before acks=all is acknowledged; with fewer in the set it is refused with "
-            "NOT_ENOUGH_REPLICAS. The default is 2 for topics with three or more replicas, else 1. A value above the "
+            doc="How many replicas must have a message before acks=all is acknowledged; while fewer are in sync, it is not "
+            "acknowledged. The default is 2 for topics with three or more replicas, else 1. A value above the "
             "topic's number of replicas counts as that number.",
         ),
         TopicSetting(

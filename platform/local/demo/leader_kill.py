@@ -38,7 +38,7 @@ class LeaderKill:
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="leader kill", daemon=True)
         self.fault: str | None = None
-        """Why no leader was killed, or nobody took over; None if all went as it should."""
+        """Why no leader was killed, or no broker took over; None if all went as it should."""
         self.is_needed = layout.brokers >= REPLICATED_BROKERS
 
     def __enter__(self) -> Self:
@@ -100,4 +100,4 @@ class LeaderKill:
                 self.fault = None
                 return
             time.sleep(LOOK_EVERY_S)
-        self.fault = f"nobody leads {self._topic}-{partition} {TAKEN_OVER_MS // 1000} s after its leader was killed"
+        self.fault = f"no broker leads {self._topic}-{partition} {TAKEN_OVER_MS // 1000} s after its leader was killed"

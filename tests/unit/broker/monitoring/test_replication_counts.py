@@ -26,7 +26,7 @@ def test_each_partition_is_counted_by_its_leader_and_what_has_none_by_all() -> N
     seen = catalog(states)
     assert counted(seen, {1, 2, 3}, 1, {}) == ReplicationCounts(3, 2, 1, 1, 1, 0)
     assert counted(seen, {1, 2, 3}, 2, {}) == ReplicationCounts(2, 1, 1, 1, 1, 0)
-    assert counted(seen, {1, 3}, 1, {}) == ReplicationCounts(3, 2, 1, 3, 0, 0)
+    assert counted(seen, {1, 3}, 1, {}) == ReplicationCounts(3, 3, 2, 3, 0, 0)
 
 
 def test_what_the_topic_or_the_broker_sets_decides_how_many_are_too_few() -> None:

@@ -27,6 +27,7 @@ def test_a_replicated_partition_is_as_its_state_says_and_a_leader_that_is_not_th
     assert placed == Placement(2, 7, (1, 2, 3), (1, 2), ())
     assert placed.is_under_replicated
     assert placed.is_led_elsewhere
+    assert placement(entry({0: (1, 2, 3)}, {0: view(1, (1, 2))}), 0, {1, 3}) == Placement(1, 7, (1, 2, 3), (1,), (2,))
     gone = placement(topic, 0, {1, 3})
     assert gone == Placement(NO_LEADER, 7, (1, 2, 3), (1, 2), (2,))
     assert not gone.is_led_elsewhere
