@@ -127,7 +127,7 @@ class ReplicaStates:
 
     def swap_each(self, swaps: Sequence[WantedSwap]) -> list[SwapOutcome]:
         """Carry out each swap as one transaction of its own. The calls are pipelined; none is repeated."""
-        outcomes = self._session.tree.transact_many(
+        outcomes = self._session.tree.transact_each(
             [
                 (
                     Check(path=paths.broker_life(swap.broker_id), version=swap.start_number - 1),

@@ -305,10 +305,6 @@ class Tree:
         """Wait until the server that this session is connected to has everything that was written before this call."""
         self._repeatable("sync", path, lambda: self._client.sync_async(path), absent=None)
 
-    def sync(self, path: str) -> None:
-        """Wait until the server that this session is connected to has everything that was written before this call."""
-        self._repeatable("sync", path, lambda: self._client.sync_async(path), absent=None)
-
     def watch(self, path: str, kind: str, fired: Callable[[object], None]) -> None:
         """Call `fired` once when the node (`kind` "data") or the list below it ("children") changes, appears or disappears.
 
