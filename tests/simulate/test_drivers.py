@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.replicas import driver, machine_runner
 from headrace.broker.replication.replica import Stopped
 from headrace.wire.errors import ErrorCode
 
@@ -231,3 +232,35 @@ def test_a_leader_whose_flush_failed_leads_no_more_and_is_trusted_no_more(tmp_pa
     cluster.settle(12)
     assert cluster.is_whole()
     check(cluster)
+
+
+def test_what_waits_for_followers_has_a_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "MOST_WAITERS", 3)
+    cluster = whole(tmp_path)
+    partition = the_leader(cluster).table.get("events", 0)
+    assert partition is not None
+    for _ in range(10):
+        cluster.produce()
+    refused = partition.why_no_append(-1)
+    assert refused is not None
+    assert refused[0] is ErrorCode.NOT_ENOUGH_REPLICAS
+    cluster.settle(2)
+    assert partition.why_no_append(-1) is None
+
+
+def test_ticks_and_answers_are_left_out_while_too_much_waits_behind_the_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (driver, machine_runner):
+        monkeypatch.setattr(module, "MOST_EVENTS", 20)
+    cluster = whole(tmp_path)
+    leader = the_leader(cluster)
+    node = cluster.zookeeper.node(WORD)
+    assert node is not None
+    leader.driver.node_read(replace(node, version=node.version + 1))
+    for _ in range(100):
+        leader.driver.tick()
+    assert len(leader.driver._events) <= 20
+    leader.run_job()
+    assert not leader.driver._events
+    assert leader.driver.leads, "the same epoch goes on"
