@@ -54,18 +54,21 @@ class Cluster:
         return ",".join(broker.address for broker in self.brokers.values())
 
     def _create(self) -> None:
-        eventually(lambda: len(self.admin.list_topics(timeout=10).brokers) == 3, what="three brokers known", within_ms=30_000)
+        self.create(NewTopic(TOPIC, self.partitions, replication_factor=3, config=self.config))
+        self.await_whole()
 
-        def create() -> bool:
-            topic = NewTopic(TOPIC, self.partitions, replication_factor=3, config=self.config)
+    def create(self, topic: NewTopic) -> None:
+        """Make a topic, once a broker that is asked knows enough others."""
+
+        def made() -> bool:
+            admin = self.fresh_admin()  # kept until the answer is here: its end would end the request
             try:
-                self.admin.create_topics([topic])[TOPIC].result(20)
+                admin.create_topics([topic])[topic.topic].result(10)
             except KafkaException as error:
                 return "EXISTS" in str(error)
             return True
 
-        eventually(create, what="the topic", within_ms=30_000)
-        self.await_whole()
+        eventually(made, what=f"the topic {topic.topic}", within_ms=60_000, every_ms=200)
 
     def fresh_admin(self) -> AdminClient:
         """Return a client that takes no dead broker for the controller: each broker says that it is the controller itself."""

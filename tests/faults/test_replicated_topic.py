@@ -56,7 +56,7 @@ def test_deleted_records_go_on_every_replica(cluster: Cluster) -> None:
 
 def test_retention_is_the_leaders(cluster: Cluster) -> None:
     topic = NewTopic("short", 1, replication_factor=3, config={"segment.bytes": "20000", "retention.bytes": "60000"})
-    cluster.fresh_admin().create_topics([topic])["short"].result(20)
+    cluster.create(topic)
     fill(cluster, "short", 1_000)
     eventually(
         lambda: min(starts(cluster, "short")) > 100_000 and len(starts(cluster, "short")) == 1, what="the same start everywhere"
@@ -65,12 +65,13 @@ def test_retention_is_the_leaders(cluster: Cluster) -> None:
 
 def test_a_topic_made_anew_has_nothing_of_the_old_one(cluster: Cluster) -> None:
     def make() -> None:
-        cluster.fresh_admin().create_topics([NewTopic("again", 1, replication_factor=3)])["again"].result(20)
+        cluster.create(NewTopic("again", 1, replication_factor=3))
 
     make()
     fill(cluster, "again", 50)
     cluster.kill(3)
-    cluster.fresh_admin().delete_topics(["again"])["again"].result(20)
+    admin = cluster.fresh_admin()
+    admin.delete_topics(["again"])["again"].result(20)
     eventually(lambda: "again" not in cluster.admin.list_topics(timeout=5).topics, what="the deletion")
     eventually(lambda: len(cluster.admin.list_topics(timeout=5).brokers) == 2, what="the dead broker forgotten")
     cluster.heal()
