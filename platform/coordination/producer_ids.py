@@ -40,7 +40,7 @@ class TreeLost(CoordinationError):
     """ZooKeeper has forgotten the cluster, or another one is there."""
 
     def __init__(self, hosts: str, known: ClusterId | None) -> None:
-        found = "knows no cluster" if known is None else f"is of the cluster {known.cluster_id}"
+        found = "has no cluster id" if known is None else f"is of the cluster {known.cluster_id}"
         super().__init__(
             f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process continues with its own copy: "
             "`headrace zookeeper import` brings a copy back (docs/OPERATIONS.md)"

@@ -108,5 +108,5 @@ def _fault(name: str, section: Any) -> str:
         return f"[{name}] wants `hours` and nothing else"
     hours = section["hours"]
     if type(hours) is not int or hours < 0:
-        return f"[{name}] hours: {hours!r} is not a number of hours; 0 keeps them for ever"
+        return f"[{name}] hours: {hours!r} is not a number of hours; 0 keeps them permanently"
     return ""

@@ -185,7 +185,8 @@ class _Count:
         self._add_others(plan, found)
         records = {one.run: one for one in read_records(self._table.records_folder, sorted(found))}
         if lost := found.keys() - records.keys():
-            raise WarehouseError(f"records of loads were taken away during the count: {', '.join(sorted(lost)[:5])}; count again")
+            names = ", ".join(sorted(lost)[:5])
+            raise WarehouseError(f"load records were deleted during the count: {names}; run the count again")
         messages: list[RangeReport] = []
         for gone in plan.rolled_back:
             messages += self._reports(gone, {}, ())

@@ -145,7 +145,7 @@ def examine(
     return found
 
 
-_TOUCHED = "somebody had removed or rewritten its files on main: nothing is added again without `--restore HOUR`"
+_TOUCHED = "another program removed or rewrote its files on main: rows are added again only with `--restore HOUR`"
 
 
 def _taken_of(deletes: Sequence[DeleteFile]) -> set[str]:
@@ -183,7 +183,7 @@ def _touched(
 ) -> Touched:
     """Return what somebody did to the hour on `main`."""
     if proof is None or proof.verdict in NOT_PUBLISHED:
-        return Touched(fault="its files on main are named by no proof", stray=sum(file.record_count for file in main))
+        return Touched(fault="its files on main are in no proof", stray=sum(file.record_count for file in main))
     return touched(proof, main, deletes, loads, path_of)
 
 

@@ -59,7 +59,7 @@ def read_back(files: Sequence[DataFile], deletes: Sequence[DeleteFile], counted:
         doubled = _doubled(_overlapping(files, counted, path_of), taken, path_of)
     except (OSError, WarehouseError) as error:
         return ReadBack(row_count=rows, fault=str(error))
-    fault = f"{doubled} records stand in more than one of its files" if doubled else ""
+    fault = f"{doubled} records are in more than one of its files" if doubled else ""
     return ReadBack(row_count=rows, doubled=doubled, fault=fault)
 
 
@@ -77,8 +77,8 @@ def doubled_paths(files: Iterable[DataFile]) -> list[DataFile]:
 def _twice(again: Sequence[DataFile], rows: int, records: int) -> str:
     names = Counter(file.file_path for file in again)
     first = next(iter(names))
-    more = f", and so do {len(names) - 1} other files" if len(names) > 1 else ""
-    return f"{first} stands there {names[first] + 1} times{more}: {rows} rows of {records}"
+    more = f", and so are {len(names) - 1} other files" if len(names) > 1 else ""
+    return f"{first} is there {names[first] + 1} times{more}: {rows} rows of {records}"
 
 
 def _overlapping(files: Sequence[DataFile], counted: Facts, path_of: PathOf) -> list[str]:
@@ -146,9 +146,9 @@ def touched(
     if again:
         words = _twice(again, rows, rows - doubled)
     elif doubled:
-        words = f"somebody put {doubled} rows on main that stand there already"
+        words = f"another program added {doubled} rows to main that were already there"
     else:
-        words = "somebody put rows on main that no proof names"
+        words = "another program added rows to main that are in no proof"
     words += f"; {stray} of its rows are of no load" if stray else ""
     words += f"; {missing} of {proof.row_count} proven rows are not there" if missing else ""
     words += "; their content differs" if not (doubled or stray) and known_digest != digest else ""

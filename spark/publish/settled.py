@@ -84,7 +84,7 @@ def read_settled(folder: StorePath) -> Settled:
 
 def _quiet(revision: int, at_ms: int, files: dict[str, int]) -> Quiet:
     if type(files) is not dict:
-        raise TypeError(f"{files!r} are no files")
+        raise TypeError(f"{files!r} are not files")
     return Quiet(revision, at_ms, files)
 
 

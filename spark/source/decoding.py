@@ -181,7 +181,7 @@ class BlockDecoder:
     def _resolve(self, schema_id: int) -> _Writer:
         text = self._schema_of(schema_id)
         if text is None:
-            return _Writer(code="unknown_schema_id", reason=f"the registry knows no schema with id {schema_id}")
+            return _Writer(code="unknown_schema_id", reason=f"the registry has no schema with id {schema_id}")
         try:
             return self._usable(writer_columns(text))
         except SchemaRefused as error:

@@ -329,7 +329,7 @@ class TailGroup:
             self._folders_due_ms = 0
             return file.is_behind()
         except OSError as error:
-            self._unopened[file.path] = f"it cannot be looked at: {error.strerror}"
+            self._unopened[file.path] = f"it cannot be read: {error.strerror}"
             self._section.note("not_readable", file.path, reason=str(error))
             return False
         if (stat.st_dev, stat.st_ino) != file.key:

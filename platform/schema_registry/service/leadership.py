@@ -54,7 +54,7 @@ class Leadership:
         self._leader: SeatHolder | None = None
         self._leads_in: int | None = None
         """The session's generation in which the seat is held and the epoch is in the topic."""
-        self._trouble: str | None = "the seat was not looked at yet"
+        self._trouble: str | None = "the leader was not looked up yet"
         self._is_stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="registry-leadership", daemon=True)

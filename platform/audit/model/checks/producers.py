@@ -94,7 +94,7 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
             return _silent(name, _ended_without_sealing(run, name))
         return None
     if case.still_ms(run.heard_ms) > PRESUMED_DEAD_MS and not touches and case.window.window_start_ms > run.heard_ms:
-        words = f"{name}, presumed dead: it was silent for an hour and never said what it held"
+        words = f"{name}, presumed dead: it sent no report for an hour and never reported which windows it holds"
         return HopFinding(tier=PRODUCER, retired={run.key.instance: words})
     return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
 
@@ -108,7 +108,7 @@ def _let_go(case: Case, run: Run, name: str, deadline_ms: int) -> HopFinding | N
         note = f"silent for {case.still_ms(run.heard_ms) // 1000} s{_last_known(case, run)}"
         return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, f"{name} holds the window", note)
     if run.was_cut_off(window.window_start_ms, window.window_end_ms):
-        words = f"{name} was not heard since the audit topic was away, and may have taken events meanwhile"
+        words = f"{name} has not reported since the audit topic was unavailable, and may have taken events in the meantime"
         return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, words)
     if run.sealed_ms(window.window_end_ms) is None and case.still_ms(run.heard_ms) <= deadline_ms:
         return HopFinding(tier=PRODUCER, is_settled=False, waiting=(f"{name} has not sealed the window",))
@@ -126,7 +126,7 @@ def _ended_without_sealing(run: Run, name: str) -> str:
 def _last_known(case: Case, run: Run) -> str:
     """Return, in words, how many records of the window were under way when the run last said so."""
     hold = run.hold_of(case.window.window_start_ms, case.window.window_end_ms)
-    return f"; {hold.under_way} records were under way when it was last heard" if hold is not None and hold.under_way else ""
+    return f"; {hold.under_way} records were under way at its last report" if hold is not None and hold.under_way else ""
 
 
 def _is_touched_by(case: Case, run: Run) -> bool:
