@@ -1,4 +1,4 @@
-"""`headrace retention TOPIC`, or `--all`: hours of the warehouse that are past their age, told, or dropped with `--apply`."""
+"""`headrace retention TOPIC`, or `--all`: lists hours of the warehouse that are too old, or drops them with `--apply`."""
 
 import argparse
 from collections.abc import Mapping

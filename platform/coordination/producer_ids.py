@@ -125,7 +125,7 @@ def cluster_id(session: Session) -> ClusterId:
         try:
             session.tree.create(paths.CLUSTER_ID, json_bytes(asdict(drawn_cluster_id())))
         except ConnectionUnsure:
-            continue  # read again: the node counts, whoever wrote it; `read` bounds the wait
+            continue  # read again: the node counts, no matter which broker wrote it; `read` bounds the wait
 
 
 class ProducerIdBlocks:
