@@ -1,4 +1,4 @@
-"""Decides which hours readers may see. Pure: what stands in the tables and the audit's verdicts in, one decision per hour out.
+"""Decides which hours readers may see. Pure: the tables' contents and the audit's verdicts in, one decision per hour out.
 
 An hour is proven under five conditions. It has ended. Every window that the audit knows of it is COMPLETE, or ACCEPTED, or
 ACCOUNTED with losses that the topic's settings allow. Its files are those that were counted. The audit has heard of exactly these
@@ -109,7 +109,7 @@ class HourFacts:
     refused: int = 0
     """Records in quarantine because the table cannot hold the schema that they were written with."""
     removed: int = 0
-    """Published rows that somebody else's snapshot removed."""
+    """Published rows that another program's snapshot removed."""
     after_count: int | None = None
     """Rows that readers would get after a publish; None: as many as the branch `loads` has."""
     delete_files: int = 0

@@ -1,8 +1,8 @@
-"""What readers of `main` get of one hour, from its files: does a file or a record stand there twice, and what did others change?
+"""What readers of `main` get of one hour, from its files: is a file or a record there twice, and what did others change?
 
-Manifests and what the count has read of each file are enough while nobody touched the hour. Files whose offsets overlap are read
-for two columns, file by file. Files that others wrote are read whole, one after another: their digest is compared. Rows that a
-delete file takes are not there.
+Manifests and what the count has read of each file are enough while others have not touched the hour. Files whose offsets
+overlap are read for two columns, file by file. Files that others wrote are read whole, one after another: their digest is
+compared. Rows that a delete file takes are not there.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class ReadBack:
 
     row_count: int = 0
     doubled: int = 0
-    """Rows that stand there once too often."""
+    """Rows that are there once too often."""
     fault: str = ""
     """Why readers would not get each record once, in words; empty: they would."""
 
@@ -178,7 +178,7 @@ def _among(paths: Iterable[str], standing: Mapping[int, Numbers], path_of: PathO
 
 
 def _firsts(values: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which values stand there for the first time."""
+    """Return which values occur for the first time."""
     is_first = np.zeros(len(values), np.bool_)
     is_first[np.unique(values, return_index=True)[1]] = True
     return is_first

@@ -1,8 +1,8 @@
 """Recomputes every proof of a topic from the tables and files alone, without the audit service.
 
-Each revision's files are read again: checksums, rows, digests, offsets, and that no record stands twice. The last revision of an
-hour must be exactly what `main` names, or the same rows in files of others; and where it has the audit's verdict, as many rows as
-the audit had counted. A file of an earlier revision may be gone, once a later one no longer names it.
+Each revision's files are read again: checksums, rows, digests, offsets, and that no record is there twice. The last revision of
+an hour must be exactly what `main` names, or the same rows in files of others; and where it has the audit's verdict, as many
+rows as the audit had counted. A file of an earlier revision may be gone, once a later one no longer names it.
 """
 
 import json
@@ -41,7 +41,7 @@ class HourCheck:
     faults: tuple[str, ...] = ()
     """What differs from the proofs, or from what the audit had counted; empty: nothing."""
     note: str = ""
-    """What somebody did without changing a row."""
+    """What others did without changing a row."""
 
 
 def verify(warehouse: Warehouse, topic: str) -> Iterator[HourCheck]:
@@ -117,7 +117,7 @@ def _standing(
 
 
 def _deletes_of(proof: Proof, standing: Sequence[DeleteFile]) -> dict[str, DeleteFile]:
-    """Return the delete files that the revision names. One that stands on `main` no more is taken for one by place."""
+    """Return the delete files that the revision names. One that is no longer on `main` is assumed to be positional."""
     known = {one.path: one for one in standing}
     of = frozenset(file.path for file in proof.files if file.row_count >= 0)
     return {
