@@ -13,6 +13,7 @@ from .. import __version__
 from ..coordination.backup import export
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
+from ..coordination.group_claims import GroupClaims
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
@@ -187,8 +188,9 @@ class BrokerProcess:
 
         cold_reads = ColdReads(loop)
         producer_ids = ProducerIdAllocator(ProducerIdBlocks(session, issued=issued), zookeeper)
-        stored_groups = StoredGroups(GroupDirectory(session), zookeeper)
-        groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.has_members)
+        claims = GroupClaims(session)
+        stored_groups = StoredGroups(GroupDirectory(session), claims, zookeeper)
+        groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.claim)
         retention = OffsetRetention(
             loop,
             zookeeper,
@@ -204,7 +206,7 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             partitions=table,
             topics=topics,
-            offsets=OffsetCommits(OffsetRegistry(session), zookeeper),
+            offsets=OffsetCommits(OffsetRegistry(session), claims, zookeeper),
             groups=groups,
             stored_groups=stored_groups,
             producer_ids=producer_ids,

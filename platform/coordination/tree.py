@@ -6,7 +6,7 @@ create, a conditional write and a transaction are sent once; when their outcome 
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -267,8 +267,32 @@ class Tree:
         wanted = list(operations)
         if not wanted:
             return None
+        (outcome,) = self.transact_many([wanted])
+        if isinstance(outcome, CoordinationError):
+            raise outcome
+        return outcome
+
+    def transact_many(self, requests: Iterable[Iterable[Operation]]) -> list[int | CoordinationError | None]:
+        """Carry out each request as `transact` does; return its outcome, or the error where the call failed or its outcome is
+        unknown. The calls are pipelined.
+        """
+        outcomes: list[int | CoordinationError | None] = []
+        wanted = [list(operations) for operations in requests]
+        if not all(wanted):
+            raise ValueError("a transaction of no operation")
+        for start in range(0, len(wanted), PIPELINE):
+            sent = [(some[0].path, self._sent(some)) for some in wanted[start : start + PIPELINE]]
+            for path, answer in sent:
+                try:
+                    outcomes.append(self._refused(path, answer))
+                except CoordinationError as error:
+                    outcomes.append(error)
+        return outcomes
+
+    def _sent(self, operations: Sequence[Operation]) -> Any:
+        self._open("transact on", operations[0].path)
         request = self._client.transaction()
-        for operation in wanted:
+        for operation in operations:
             match operation:
                 case Create(path=path, data=data, ephemeral=ephemeral):
                     self._fits(path, data)
@@ -280,8 +304,11 @@ class Tree:
                     request.delete(path, version)
                 case Check(path=path, version=version):
                     request.check(path, version)
-        results = self._once("transact on", wanted[0].path, request.commit_async)
-        for index, result in enumerate(results):
+        return request.commit_async()
+
+    def _refused(self, path: str, answer: Any) -> int | None:
+        """Return the index of the operation that failed, or None."""
+        for index, result in enumerate(self._once("transact on", path, lambda: answer)):
             # ZooKeeper answers with these two for the operations before and after the one that failed.
             if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
                 return index

@@ -37,6 +37,8 @@ class Group:
     def __init__(self, group_id: str, limits: GroupLimits, replies: list[Reply]) -> None:
         self.group_id = group_id
         self.roster = Roster()
+        self.claim: str | None = None
+        """The claim under which its members commit: while it lasts no other broker commits for the group."""
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol: str | None = None

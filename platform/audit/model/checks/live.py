@@ -7,6 +7,7 @@ from ..case import Case, HopFinding, held_up, not_known, summed
 from ..differences import Findings, compare_producers
 from ..runs import Run
 from ..tiers import LIVE, PRODUCER, TierRule
+from ..waits import HEARD, End, Waits, Word
 from .former import lost_from_live
 from .later import taken
 from .producers import last_report_bound_ms, last_report_ms
@@ -42,10 +43,11 @@ def _not_read(case: Case, rule: TierRule, *, is_after_producers: bool) -> HopFin
     for partition, log in read.items():
         if log.caught_up_ms is None or log.caught_up_ms <= after_ms:
             waiting_for = f"live-{partition} is not read up to the last seal"
-            return held_up(case, LIVE, LIVE, max(after_ms, log.moved_ms), rule.deadline_ms, waiting_for)
+            is_read: Waits = {End(LIVE, partition): after_ms}
+            return held_up(case, LIVE, LIVE, max(after_ms, log.moved_ms), rule.deadline_ms, waiting_for, waits=is_read)
     if not _has_heard_of_all_writers(case):
         waiting = ("the audit topic is not read up to what the live log holds",)
-        return HopFinding(tier=LIVE, is_settled=False, waiting=waiting)
+        return HopFinding(tier=LIVE, is_settled=False, waiting=waiting, waits={HEARD: case.counted_ms(LIVE) - 1})
     return None
 
 
@@ -67,7 +69,9 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
         run, name = runs[key], f"{PRODUCER}:{key.instance}"
         if _may_still_report(case, run, rule.deadline_ms):
             words = f"{name} may still report {count} late records in the live log"
-            return replace(held_up(case, LIVE, name, case.counted_ms(LIVE), rule.deadline_ms, words), retired=forgiven)
+            since_ms = case.counted_ms(LIVE)
+            told: Waits = {Word(key): case.counts_since(since_ms) + rule.deadline_ms}
+            return replace(held_up(case, LIVE, name, since_ms, rule.deadline_ms, words, waits=told), retired=forgiven)
         if run.retired is not None:
             default = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
             words = forgiven.get(key.instance, retired.get(key.instance, default))
@@ -81,7 +85,7 @@ def _may_still_report(case: Case, run: Run, deadline_ms: int) -> bool:
     """Return whether a report may be on its way: of a run that continues, or was not heard since it should have reported."""
     if run.is_closed or run.retired is not None:
         return False
-    return run.heard_ms - max(case.counted_ms(LIVE), case.topic.listening_since_ms) <= deadline_ms
+    return run.heard_ms - case.counts_since(case.counted_ms(LIVE)) <= deadline_ms
 
 
 def _former(case: Case) -> Findings:

@@ -7,10 +7,11 @@ report then counts as its seal, and the window is ACCEPTED at best.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..case import Case, HopFinding, held_up, summed
+from ..case import Case, HopFinding, held_up, held_up_by, summed
 from ..facts import WindowFacts
 from ..runs import Run, has_lost_reports
 from ..tiers import PRODUCER, TierRule
+from ..waits import Silence, Word, earliest
 
 PRESUMED_DEAD_MS = 3_600_000
 """After this time without a report, later windows do not wait for a run that never reports what it holds: they are ACCEPTED."""
@@ -93,10 +94,13 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
         if touches or case.window.window_start_ms < succeeded_at:
             return _silent(name, _ended_without_sealing(run, name))
         return None
-    if case.still_ms(run.heard_ms) > PRESUMED_DEAD_MS and not touches and case.window.window_start_ms > run.heard_ms:
+    found = held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} has not sealed the window")
+    if touches or case.window.window_start_ms <= run.heard_ms:
+        return found
+    if case.still_ms(run.heard_ms) > PRESUMED_DEAD_MS:
         words = f"{name}, presumed dead: it sent no report for an hour and never reported which windows it holds"
-        return HopFinding(tier=PRODUCER, retired={run.key.instance: words})
-    return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
+        return HopFinding(tier=PRODUCER, retired={run.key.instance: words}, waits={Word(run.key): run.heard_ms})
+    return replace(found, waits=earliest((found.waits, {Silence(run.key): PRESUMED_DEAD_MS})))
 
 
 def _let_go(case: Case, run: Run, name: str, deadline_ms: int) -> HopFinding | None:
@@ -105,13 +109,12 @@ def _let_go(case: Case, run: Run, name: str, deadline_ms: int) -> HopFinding | N
     if holds(run, window):
         if run.key in case.topic.superseded_at:
             return _silent(name, _ended_without_sealing(run, name) + _last_known(case, run))
-        note = f"silent for {case.still_ms(run.heard_ms) // 1000} s{_last_known(case, run)}"
-        return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, f"{name} holds the window", note)
+        return held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} holds the window", _last_known(case, run))
     if run.was_cut_off(window.window_start_ms, window.window_end_ms):
         words = f"{name} has not reported since the audit topic was unavailable, and may have taken events in the meantime"
-        return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, words)
+        return held_up_by(case, PRODUCER, name, run, deadline_ms, words)
     if run.sealed_ms(window.window_end_ms) is None and case.still_ms(run.heard_ms) <= deadline_ms:
-        return HopFinding(tier=PRODUCER, is_settled=False, waiting=(f"{name} has not sealed the window",))
+        return held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} has not sealed the window")
     return None
 
 

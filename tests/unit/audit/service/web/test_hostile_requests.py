@@ -57,9 +57,9 @@ def test_a_list_of_all_topics_judges_for_a_short_time_only(service: Service, mon
     service.report(*(mirror(0, 100, {T0: 5}, topic=f"t{number}") for number in range(TOPICS)))
     judge_one = service.judge._judge
 
-    def slow(topic: str) -> None:
+    def slow(*asked: Any) -> None:
         service.clock.advance(200)
-        judge_one(topic)
+        judge_one(*asked)
 
     monkeypatch.setattr(service.judge, "_judge", slow)
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
