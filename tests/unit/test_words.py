@@ -3,6 +3,7 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,8 +48,13 @@ MANUALS = {"docs/BENCHMARKS.md": 3}
 """Most lines with an idiom on a page."""
 
 
-def messages() -> Iterator[tuple[str, str]]:
-    """Yield the path and the text of each string of the packages that is no docstring."""
+@cache
+def messages() -> tuple[tuple[str, str], ...]:
+    """Return the path and the text of each string of the packages that is not a docstring."""
+    return tuple(_messages())
+
+
+def _messages() -> Iterator[tuple[str, str]]:
     for room in ("platform", "spark", "dags"):
         for path in sorted((TOP / room).rglob("*.py")):
             name = path.relative_to(TOP).as_posix()

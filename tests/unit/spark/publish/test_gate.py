@@ -238,5 +238,5 @@ NO_WINDOWS: list[Any] = [
 
 @pytest.mark.parametrize("words", NO_WINDOWS)
 def test_an_answer_that_is_no_window_is_a_clear_error(words: Any) -> None:
-    with pytest.raises(WarehouseError, match="no list of windows"):
+    with pytest.raises(WarehouseError, match="not a list of windows"):
         AuditedWindow.of(words)

@@ -254,7 +254,7 @@ def test_a_compaction_that_changed_a_value_withdraws_the_hour(warehouse: Warehou
     publish(warehouse)
     compact(warehouse, MAIN, 0, lambda rows: rows.set_column(0, "path", pa.array(["/x", "/0"])))
     assert "in no proof" in dict(publish(warehouse).withdrawn)[hour_name(0)]
-    assert "without `--restore HOUR`" in dict(publish(warehouse).shut)[hour_name(0)]
+    assert "only with `--restore HOUR`" in dict(publish(warehouse).shut)[hour_name(0)]
     assert publish(warehouse, restore=[0]).published == (hour_name(0),)
     assert len(shown(warehouse)) == 3
 
