@@ -70,7 +70,7 @@ class Backup:
 
 
 KEPT_FOR_EVER = {"retention.ms": "-1"}
-"""What a topic is set to of which only the folders are known: nothing expires before somebody has said what it was."""
+"""The settings of a topic that is known only by its folders: nothing expires before an operator has set retention again."""
 
 
 def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Collection[int]]) -> Backup:

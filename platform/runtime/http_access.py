@@ -58,7 +58,7 @@ class BearerToken:
                 try:
                     self._digest, self._seen = _digest_in(self._path), now
                 except Unprotected:
-                    pass  # half written, or gone: the last one holds, and nobody gets in without one
+                    pass  # half written, or gone: the last one stays valid, and no request is accepted without a token
             return self._digest
 
 

@@ -105,7 +105,7 @@ class WebServer:
     def _loop(self) -> asyncio.AbstractEventLoop:
         loop = (self._server.config.get_loop_factory() or asyncio.new_event_loop)()
         if self._server.config.is_ssl:
-            # uvicorn cannot be told; asyncio waits a minute for a handshake, and the protocol knows of none before it.
+            # uvicorn has no setting for it; asyncio waits a minute for a handshake, and the protocol starts after it.
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=REQUEST_S)  # type: ignore[method-assign]
         return loop
 

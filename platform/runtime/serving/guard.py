@@ -55,7 +55,7 @@ class Guarded:
             try:
                 await self._app(scope, receive, guarded)
             except ClientDisconnect:
-                pass  # it went away while it sent the body: no fault of ours, and nobody to be answered
+                pass  # it went away while it sent the body: not our fault, and no client to answer
             finally:
                 self._under_way -= 1
 
