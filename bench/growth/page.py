@@ -1,12 +1,37 @@
-"""docs/GROWTH.md, from a result. Pure."""
+"""docs/GROWTH.md and its figure, from a result. Pure, but for `write`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..report import svg
 from .measures import ALL, Measure
 
 PATH = Path("docs/GROWTH.md")
+FIGURE = Path("docs/figures/topics.svg")
+LEAST = 0.01
+"""The least share of a core (%) that is drawn: the axis is logarithmic."""
+
+
+def write(result: Mapping[str, Any]) -> None:
+    """Write the page and its figure."""
+    PATH.write_text(document(result))
+    if (picture := rest_picture(result["rows"])) is not None:
+        FIGURE.write_text(svg.draw(picture))
+
+
+def rest_picture(rows: Sequence[Mapping[str, Any]]) -> svg.Picture | None:
+    """Return what each process takes at rest, by the number of topics; None where that was not measured."""
+    known = [row for row in rows if row["figures"].get("rest")]
+    units = next(measure.units for measure in ALL if measure.name == "rest")
+    dots = []
+    for name in (name for name, unit in units.items() if unit == "%"):
+        for row in known:
+            share = max(LEAST, row["figures"]["rest"].get(name, 0))
+            label = f"{name}, {row['topics']:,} topics"
+            dots.append(svg.Row(subject="Headrace", label=label, value=share, low=share, high=share, text=f"{share:.3g} %"))
+    axis = "share of one core while nothing is written, in % (logarithmic)"
+    return svg.Picture(title="What idle topics cost", axis=axis, rows=dots) if dots else None
 
 
 def slope(points: Sequence[tuple[int, float]]) -> float | None:
@@ -34,7 +59,10 @@ def document(result: Mapping[str, Any]) -> str:
         "growth for each 1,000 topics, by least squares.",
     ]
     for measure in ALL:
-        lines += ["", f"## {measure.title}", *table(measure, rows)]
+        if any(row["figures"].get(measure.name) for row in rows):
+            lines += ["", f"## {measure.title}", *table(measure, rows)]
+        if measure.name == "rest" and rest_picture(rows) is not None:
+            lines += ["", f"![What idle topics cost, by process and number of topics]({FIGURE.relative_to('docs')})"]
     return "\n".join(lines) + "\n"
 
 
