@@ -56,7 +56,8 @@ def document(result: Mapping[str, Any]) -> str:
         "",
         f"Measured {result['at'][:10]} on a machine with other work (load {loads[0]} to {loads[-1]}). Shares are processor time",
         "from `/proc`, so other load changes them little; seconds of the clock it does change. The last column is the slope:",
-        "growth for each 1,000 topics, by least squares.",
+        "growth for each 1,000 topics, by least squares. What limits the figures, and what was measured on a quiet machine:",
+        "`docs/experiments/0018-what-idle-topics-and-loggers-cost.md`.",
     ]
     for measure in ALL:
         if any(row["figures"].get(measure.name) for row in rows):
@@ -74,7 +75,15 @@ def table(measure: Measure, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for name, unit in measure.units.items():
         points = [(row["topics"], row["figures"][measure.name][name]) for row in known if name in row["figures"][measure.name]]
         if points:
-            growth = slope(points)
-            values = [*(f"{value:.3g}" for _, value in points), "" if growth is None else f"{growth:.2g}"]
-            lines.append(f"| {name}, {unit} | " + " | ".join(values) + " |")
+            found, growth = dict(points), slope(points)
+            values = [number(found[row["topics"]]) if row["topics"] in found else "" for row in known]
+            title = f"{name}, {unit}" if unit else name
+            lines.append(f"| {title} | " + " | ".join([*values, "" if growth is None else number(growth, digits=2)]) + " |")
     return lines
+
+
+def number(value: float, *, digits: int = 3) -> str:
+    """Return the number with so many digits that count; whole, and with commas, from 1,000 on."""
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}" if abs(value) >= 0.0005 else "0"
