@@ -10,7 +10,7 @@ from ..tiers import LIVE, PRODUCER, TierRule
 from ..waits import HEARD, End, Waits, Word
 from .former import lost_from_live
 from .later import taken
-from .producers import last_word_at_most_ms, last_word_ms
+from .producers import last_report_bound_ms, last_report_ms
 from .unheard import unheard_records, words_of
 
 
@@ -34,9 +34,9 @@ def _not_read(case: Case, rule: TierRule, *, is_after_producers: bool) -> HopFin
     read_ms = min((log.caught_up_ms or 0 for log in read.values()), default=0)
     sent = case.window.producers.values() if is_after_producers else ()
     told = {key.partition for book in sent for key in book.sent}
-    after_ms = last_word_at_most_ms(case) if is_after_producers else 0
+    after_ms = last_report_bound_ms(case) if is_after_producers else 0
     if is_after_producers and not (read_ms > after_ms and told <= read.keys()):
-        after_ms = last_word_ms(case)
+        after_ms = last_report_ms(case)
     if not read or not told <= read.keys():
         since_ms = max(after_ms, case.seen_ms())
         return held_up(case, LIVE, LIVE, since_ms, rule.deadline_ms, "the live log has not been read")
@@ -67,7 +67,7 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
     forgiven: dict[str, str] = {}
     for key, count in sorted(findings.unreported.items()):
         run, name = runs[key], f"{PRODUCER}:{key.instance}"
-        if _may_yet_tell(case, run, rule.deadline_ms):
+        if _may_still_report(case, run, rule.deadline_ms):
             words = f"{name} may still report {count} late records in the live log"
             since_ms = case.counted_ms(LIVE)
             told: Waits = {Word(key): case.counts_since(since_ms) + rule.deadline_ms}
@@ -81,7 +81,7 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
     return replace(taken(case, rule, findings), retired=forgiven, unaudited=unaudited)
 
 
-def _may_yet_tell(case: Case, run: Run, deadline_ms: int) -> bool:
+def _may_still_report(case: Case, run: Run, deadline_ms: int) -> bool:
     """Return whether a report may be on its way: of a run that continues, or was not heard since it should have reported."""
     if run.is_closed or run.retired is not None:
         return False

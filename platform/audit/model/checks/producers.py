@@ -27,12 +27,12 @@ def check_producers(case: Case, rule: TierRule) -> HopFinding:
     return replace(found, is_settled=not found.waiting and not found.silent)
 
 
-def last_word_at_most_ms(case: Case) -> int:
-    """Return a time at or after `last_word_ms`, which costs the same however many runs there are."""
-    return max(case.window.reported_ms, case.topic.run_index.latest_word_ms)
+def last_report_bound_ms(case: Case) -> int:
+    """Return a time at or after `last_report_ms`, which costs the same however many runs there are."""
+    return max(case.window.reported_ms, case.topic.run_index.latest_report_ms)
 
 
-def last_word_ms(case: Case) -> int:
+def last_report_ms(case: Case) -> int:
     """Return when the last word of a producer on this window arrived: a report, a seal, or an operator's retirement. Looks at
     each run.
     """
@@ -54,7 +54,7 @@ def holds(run: Run, window: WindowFacts) -> bool:
     return run.hold_of(window.window_start_ms, window.window_end_ms) is not None
 
 
-def lacks_a_word_of(case: Case, run: Run) -> bool:
+def may_lack_reports(case: Case, run: Run) -> bool:
     """Return whether a run that will say nothing more may have had more to say about this window."""
     window = case.window
     if run.holds is not None and not run.gaps:
@@ -66,7 +66,7 @@ def lacks_a_word_of(case: Case, run: Run) -> bool:
 
 
 def _of_runs(case: Case, deadline_ms: int) -> Iterator[HopFinding]:
-    for run in case.topic.run_index.may_speak(case.window.window_start_ms, case.window.window_end_ms):
+    for run in case.topic.run_index.runs_concerning(case.window.window_start_ms, case.window.window_end_ms):
         if concerns(case, run) and (found := _of_run(case, run, deadline_ms)) is not None:
             yield found
 
@@ -75,7 +75,7 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
     """Return what is said of a run that the window waits for; None where there is nothing to say."""
     name = f"{PRODUCER}:{run.key.instance}"
     if run.retired is not None:
-        if not lacks_a_word_of(case, run):
+        if not may_lack_reports(case, run):
             return None
         words = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
         return HopFinding(tier=PRODUCER, retired={run.key.instance: words + _last_known(case, run)})

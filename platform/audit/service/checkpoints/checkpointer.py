@@ -18,7 +18,7 @@ from ..hearing.other_audits import Position, least
 from ..store.changes import made_checkpoints
 from ..store.database import Database
 from ..store.ledger import Ledger
-from ..store.tables import LAYOUT
+from ..store.tables import ADDED_TO, LAYOUT
 from .chains import kept, plans, usable
 from .form import About, BadCheckpoint, Complete, Finder, lines_in, messages, taken_apart
 from .rows import changed_lines_of, fill, lines_of
@@ -146,7 +146,7 @@ class Checkpointer:
 
     def _is_ours(self, one: Complete) -> bool:
         reason = None
-        if one.about.layout != LAYOUT:
+        if str(one.about.layout) not in (str(LAYOUT), *ADDED_TO):
             reason = f"layout {one.about.layout}, this version writes {LAYOUT}"
         elif one.about.window_ms != self._ledger.books.settings.window_ms:
             reason = f"windows of {one.about.window_ms} ms, the settings say {self._ledger.books.settings.window_ms}"
