@@ -124,7 +124,7 @@ class ProduceRuns:
         raises what the general path raises.
         """
         if peer.guard is not None:
-            peer.guard.check(produce.KEY)
+            peer.guard.check(produce.API_KEY)
         if template is not None:
             taken = self._take(template, buffer, start, end, peer)
             if taken[1] > start:

@@ -24,7 +24,7 @@ class Peer:
         self.listener: Final = listener
         """Name of the listener that it connected to: responses name the brokers' addresses on it."""
         self.principal = principal
-        """Who it is now. A login changes it, also a later one on the same connection: a handler that answers later reads it first."""
+        """Who it is now. A login changes it: a handler that answers later reads it first."""
         self.guard = guard
         """None: it may send every request. Hot: read once a request or run."""
 
