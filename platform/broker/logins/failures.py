@@ -1,6 +1,6 @@
 """Counts failed logins by address and user, so that passwords cannot be guessed quickly. Pure."""
 
-MOST_FAILURES = 20
+MOST_FAILURES = 100
 WINDOW_MS = 10_000
 """After so many failures within this time, an address may not log in as that user until the time is over."""
 MOST_COUNTED = 10_000

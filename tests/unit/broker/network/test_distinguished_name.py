@@ -7,7 +7,7 @@ from cryptography.x509.oid import NameOID
 
 from headrace.broker.network.distinguished_name import distinguished_name
 
-C, O, CN, UID = NameOID.COUNTRY_NAME, NameOID.ORGANIZATION_NAME, NameOID.COMMON_NAME, NameOID.USER_ID
+C, ORG, CN, UID = NameOID.COUNTRY_NAME, NameOID.ORGANIZATION_NAME, NameOID.COMMON_NAME, NameOID.USER_ID
 
 Part = list[tuple[ObjectIdentifier, str]]
 
@@ -15,7 +15,7 @@ Part = list[tuple[ObjectIdentifier, str]]
 @pytest.mark.parametrize(
     ("parts", "written"),
     [
-        ([[(C, "DE")], [(O, "Acme, Inc.")], [(CN, "alice")]], r"CN=alice,O=Acme\, Inc.,C=DE"),
+        ([[(C, "DE")], [(ORG, "Acme, Inc.")], [(CN, "alice")]], r"CN=alice,O=Acme\, Inc.,C=DE"),
         ([[(CN, ' lead#x=+<>;"\\ trail ')]], r"CN=\ lead\#x\=\+\<\>\;\"\\ trail\ "),
         (
             [[(CN, "ünï"), (UID, "u1")], [(NameOID.EMAIL_ADDRESS, "a@b.c")]],
@@ -33,7 +33,7 @@ Part = list[tuple[ObjectIdentifier, str]]
             "2.5.4.5=#13023737,OU=a  b,L=L,ST=ST,DC=org,STREET=S 1",
         ),
         ([[(CN, "#hash")]], r"CN=\#hash"),
-        ([[(CN, "a"), (O, "b"), (CN, "A1")]], "CN=a+O=b+CN=A1"),
+        ([[(CN, "a"), (ORG, "b"), (CN, "A1")]], "CN=a+O=b+CN=A1"),
         ([[(CN, " ")]], r"CN=\ "),
         ([[(CN, "  two  ")]], r"CN=\ \ two\ \ "),
         ([[(NameOID.TITLE, "x" * 130)], [(CN, "t")]], "CN=t,2.5.4.12=#0c8182" + "78" * 130),
