@@ -4,9 +4,9 @@
 
 The nodes are the persistent ones that hold something: topics, users, committed offsets, what audit and mirrors have noted. What
 lives as long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that
-continue without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and leaders'
-epochs continue far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which the copy
-adds to their nodes: to mirrors and to the audit a topic with another id is another topic.
+continue without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and
+leaders' epochs continue far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which
+the copy adds to their nodes: to mirrors and to the audit a topic with another id is another topic.
 """
 
 import json

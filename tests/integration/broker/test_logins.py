@@ -161,7 +161,7 @@ def test_our_client_and_librdkafka_write_and_read_with_each_mechanism(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS[:3])
 def test_kafka_python_and_kcat_write_and_read(
-    brokers: list[LoggedIn], authority: Authority, words: Callable[[str], dict[str, str]], mechanism: str
+    brokers: list[LoggedIn], authority: Authority, words: Callable[[str], dict[str, str]], tmp_path: Path, mechanism: str
 ) -> None:
     bootstrap, topic = f"localhost:{brokers[0].ports['TLS']}", f"p-{mechanism}"
     own = {
@@ -175,10 +175,10 @@ def test_kafka_python_and_kcat_write_and_read(
     producer = PythonProducer(**own)
     producer.send(topic, b"from python").get(20)
     producer.close()
-    options = [word for name, value in words(mechanism).items() for word in ("-X", f"{name}={value}")]
-    sent = subprocess.run(
-        ["kcat", "-b", bootstrap, *options, "-P", "-t", topic], input=b"from kcat\n", capture_output=True, timeout=30, check=False
-    )
+    file = tmp_path / "kcat.conf"  # -X takes a comma for the end of a value
+    file.write_text("".join(f"{name}={value}\n" for name, value in words(mechanism).items()))
+    command = ["kcat", "-F", str(file), "-b", bootstrap, "-P", "-t", topic]
+    sent = subprocess.run(command, input=b"from kcat\n", capture_output=True, timeout=30, check=False)
     assert sent.returncode == 0, sent.stderr
     consumer = KafkaConsumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=10_000, **own)
     read = [record.value for record, _ in zip(consumer, range(2), strict=False)]
