@@ -19,7 +19,7 @@ from .errors import AskedWrongly
 
 HELP = """Add, list and remove the users of a cluster: this platform's, or any Kafka-wire cluster with SCRAM.
 
-The first user of a cluster that nobody can log in to yet is made with --zookeeper. Brokers know a change within a second.
+Make the first user of a cluster with --zookeeper: without a user, no client can log in. Brokers know a change within a second.
 
 exit codes: 0 done, 1 the cluster could not do it, 2 asked wrongly
 

@@ -184,7 +184,7 @@ def test_a_token_without_end_is_refused() -> None:
 
 @pytest.mark.parametrize("word", [b"NaN", b"Infinity", b"-Infinity"])
 def test_numbers_that_json_does_not_have_are_refused(word: bytes) -> None:
-    refused(token(json.dumps(GOOD).encode().replace(str(NOW + 600).encode(), word)), "no JSON object")
+    refused(token(json.dumps(GOOD).encode().replace(str(NOW + 600).encode(), word)), "not a JSON object")
 
 
 @pytest.mark.parametrize("sub", ["", None, 7, ["alice"], "a" * 250, "alice\n", "alice\0", "\u202ealice"])
