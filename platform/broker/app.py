@@ -6,8 +6,8 @@ After kill -9 a restarted broker finds the ZooKeeper node that it left behind, r
 It does not replace another folder's node."""
 
 import os
-import socket
 import threading
+from collections.abc import Callable
 
 from .. import __version__
 from ..coordination.backup import export
@@ -20,11 +20,13 @@ from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
+from ..coordination.users import UserRegistry
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.collector import freeze_live_objects
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.monitoring.http_server import HttpServer
+from ..runtime.rate_limited_log import RateLimitedLog
 from ..runtime.status import StatusFile
 from .errors import BrokerError
 from .event_loop.loop import Loop
@@ -37,14 +39,14 @@ from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
+from .logins.other_brokers import connect_to_other
+from .logins.users import Users
 from .metrics import UNKNOWN_API
 from .monitoring.group_lag import GroupLag
 from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn
-from .network.server import Server
-from .network.tls_context import client_context
-from .partitions.catalog import BrokerAddress
+from .network.server import NewGuard, Server
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
@@ -52,7 +54,7 @@ from .partitions.identity import FolderLock, check_cluster, identify, note_clust
 from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
-from .partitions.other_brokers import Connect, OtherBrokers, connect_in_the_clear
+from .partitions.other_brokers import OtherBrokers
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
@@ -154,7 +156,7 @@ class BrokerProcess:
             check_cluster_id(session, cluster)
             check_age(session, cluster, issued)
 
-        registry, brokers = TopicRegistry(session), BrokerRegistry(session)
+        registry, brokers, user_registry = TopicRegistry(session), BrokerRegistry(session), UserRegistry(session)
 
         zookeeper = Worker("zookeeper", loop.post)
         disk = Worker("disk", loop.post)
@@ -182,6 +184,8 @@ class BrokerProcess:
             check_cluster=check_tree,
             when_ready=others.when_ready,
         )
+        users = Users(user_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
+        users.load()
         pages.doing = "opening logs"
         topics.load()
         started("logs", topics.close)
@@ -209,6 +213,7 @@ class BrokerProcess:
             offsets=OffsetCommits(OffsetRegistry(session), claims, zookeeper),
             groups=groups,
             stored_groups=stored_groups,
+            users=users,
             producer_ids=producer_ids,
             disk=disk,
             cold_reads=cold_reads,
@@ -223,7 +228,10 @@ class BrokerProcess:
             cluster_id=cluster.cluster_id,
             interval_ms=settings.zookeeper_copy_interval_ms,
         )
-        server = Server(loop, Router(broker), settings)
+        logins = Worker("logins", loop.post)
+        login_log = RateLimitedLog(log, lambda: loop.now_ms)
+        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log)
+        server = Server(loop, Router(broker), settings, guard=guard)
         server.listen()
         started("connections", server.close)
         ports = server.ports
@@ -234,7 +242,7 @@ class BrokerProcess:
             partitions=table,
             connections=server,
             accepted=lambda: server.accepted_count,
-            rejections=lambda: server.rejections.counts,
+            rejections=lambda: server.rejections.counts | login_log.counts,
             flushes=lambda: (maintenance.flush_durations, maintenance.failed_flush_count),
             cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
             groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
@@ -253,6 +261,8 @@ class BrokerProcess:
         started("log worker", checkpoints.stop)
         zookeeper.start()
         started("ZooKeeper worker", zookeeper.stop)
+        logins.start()
+        started("logins", logins.stop)
         asking.start()
         started("questions to other brokers", asking.stop)
         cold_reads.start()
@@ -279,7 +289,15 @@ class BrokerProcess:
             copies.note_change()
             loop.post(lambda: topics.refresh(topic))
 
-        for end in (registry.watch_each(refresh, refresh), brokers.watch(refresh)):
+        def refresh_users(user: str | None = None) -> None:
+            loop.post(lambda: users.refresh(user))
+
+        watches = (
+            registry.watch_each(refresh, refresh),
+            brokers.watch(refresh),
+            user_registry.watch_each(refresh_users, refresh_users),
+        )
+        for end in watches:
             started("watch", end)
         pages.phase = "ready"
         self._status.write(
@@ -330,15 +348,18 @@ def choose_flusher(loop: Loop) -> Flusher:
         return threads
 
 
-def connect_to_other(settings: BrokerSettings) -> Connect:
-    """Return what connects to another broker's listener for brokers: with TLS where this broker's own has it."""
-    (between,) = (one for one in settings.listeners if one.name == settings.inter_broker_listener)
-    if not between.has_tls or settings.tls is None:
-        return connect_in_the_clear
-    tls = settings.tls
+def guards_of(
+    settings: BrokerSettings,
+    loop: Loop,
+    users: Users,
+    worker: Worker,
+    now_ms: Callable[[], int],
+    failures: RateLimitedLog,
+) -> NewGuard | None:
+    """Return what makes the guard of a connection that must log in; None where no listener has a login."""
+    if settings.logins is None:
+        return None
+    # Here, so that a broker without logins does not load what checks certificates and tokens.
+    from .logins.starting import logins_of
 
-    def connect(other: BrokerAddress, within_s: float) -> socket.socket:
-        # Made for each connection, of which there are few, so that a new certificate is used at once.
-        return client_context(tls).wrap_socket(connect_in_the_clear(other, within_s), server_hostname=other.host)
-
-    return connect
+    return logins_of(settings, loop, users, worker, now_ms, failures)
