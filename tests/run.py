@@ -34,6 +34,7 @@ ROOMS = (
     "contract",
     "search",
     "simulate",
+    "faults",
     "fuzz",
     "integration",
     "crash",
@@ -48,7 +49,7 @@ ROOT_ROOMS = ("crash", "power")
 """Folders with tests that an ordinary user may have to skip: `needs` in tests/conftest.py."""
 SHARED_ROOMS = ("integration", "kafka", "security")
 """Of these only a share runs here: all but what is marked `whole`. `make test-whole`, `test-kafka`, `test-security` add it."""
-WAITING_ROOMS = ("integration", "crash", "chaos_sdk", "kafka", "security")
+WAITING_ROOMS = ("integration", "faults", "crash", "chaos_sdk", "kafka", "security")
 """Their tests wait for servers more than they compute: two workers for each core, where there is memory for so many JVMs."""
 WORKERS, WORKERS_THAT_WAIT = 2, 4
 """One worker for each of two cores, or two; each has its own ZooKeeper and brokers."""

@@ -18,6 +18,7 @@ from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
+from ..coordination.replica_states import ReplicaStates
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..coordination.users import UserRegistry
@@ -28,14 +29,14 @@ from ..runtime.logs import get_logger
 from ..runtime.monitoring.http_server import HttpServer
 from ..runtime.rate_limited_log import RateLimitedLog
 from ..runtime.status import StatusFile
-from .errors import BrokerError
+from .errors import BrokerError, FolderUnusable
 from .event_loop.loop import Loop
 from .event_loop.worker import Worker
 from .groups.group_service import GroupService
 from .groups.offset_commits import OffsetCommits
 from .groups.offset_retention import OffsetRetention
 from .groups.stored_groups import StoredGroups
-from .handlers.api_table import SUPPORTED, TABLE
+from .handlers.api_table import BETWEEN_BROKERS, SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
@@ -57,8 +58,10 @@ from .partitions.maintenance import Maintenance
 from .partitions.other_brokers import OtherBrokers
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
+from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
+from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
 
@@ -158,6 +161,9 @@ class BrokerProcess:
 
         registry, brokers, user_registry = TopicRegistry(session), BrokerRegistry(session), UserRegistry(session)
 
+        pages.doing = "raising the start number"
+        states = ReplicaStates(session)
+        lives = begin_lives(settings, states)
         zookeeper = Worker("zookeeper", loop.post)
         disk = Worker("disk", loop.post)
         maintenance = Maintenance(loop, disk, choose_flusher(loop), settings, self._clock.now_ms)
@@ -168,6 +174,27 @@ class BrokerProcess:
             lambda: [one for one in topics.catalog.brokers.values() if one.broker_id != settings.broker_id],
             wait_ms=settings.topic_creation_wait_ms,
             connect=connect_to_other(settings),
+        )
+        checkpoints = Checkpoints(loop, Worker("checkpoints", loop.post))
+        threads = Threads(
+            states=Worker("replica states", loop.post),
+            notes=Worker("replica notes", loop.post, threads=4),
+            connections=Worker("replica connections", loop.post, threads=2),
+        )
+        replicas = Replicas(
+            loop=loop,
+            broker_id=settings.broker_id,
+            states=states,
+            lives=lives,
+            table=table,
+            maintenance=maintenance,
+            checkpoints=checkpoints,
+            threads=threads,
+            connect=connect_to_other(settings),
+            catalog=lambda: topics.catalog,
+            note_states=lambda changed: topics.note_states(changed),
+            wall_ms=self._clock.now_ms,
+            silent_ms=settings.replica_lag_time_max_ms,
         )
         topics = Topics(
             data=settings.data,
@@ -183,12 +210,21 @@ class BrokerProcess:
             dispose=maintenance.dispose,
             check_cluster=check_tree,
             when_ready=others.when_ready,
+            replication=replicas,
+            delete_states=states.delete,
+            has_lost_memory=lambda: lives.has_lost_memory,
         )
         users = Users(user_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
         users.load()
         pages.doing = "opening logs"
         topics.load()
-        started("logs", topics.close)
+        lives.logs_are_open()
+
+        def close_logs() -> None:
+            topics.close()
+            lives.closed_cleanly()
+
+        started("logs", close_logs)
 
         cold_reads = ColdReads(loop)
         producer_ids = ProducerIdAllocator(ProducerIdBlocks(session, issued=issued), zookeeper)
@@ -216,6 +252,8 @@ class BrokerProcess:
             users=users,
             producer_ids=producer_ids,
             disk=disk,
+            replicas=replicas,
+            ask_other=others.ask,
             cold_reads=cold_reads,
             advertised={},
             supported=SUPPORTED,
@@ -249,16 +287,19 @@ class BrokerProcess:
             group_lag=GroupLag(loop, zookeeper, GroupProgress(session), table).take,
             tree_copied_at=copies.copied_at,
             session=session,
-            api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in TABLE.items()}},
+            api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()}},
+            catalog=lambda: topics.catalog,
         )
         pages.watch(parts)
 
         maintenance.start(table)
         started("disk worker", maintenance.stop)
         MemoryReturn(loop, server, maintenance.dispose).start()
-        checkpoints = Checkpoints(loop, Worker("checkpoints", loop.post))
         checkpoints.start(table)
         started("log worker", checkpoints.stop)
+        for worker in (threads.states, threads.notes, threads.connections):
+            worker.start()
+            started(worker.name, worker.stop)
         zookeeper.start()
         started("ZooKeeper worker", zookeeper.stop)
         logins.start()
@@ -270,10 +311,11 @@ class BrokerProcess:
         copies.start()
         started("copies of the tree", copies.stop)
         loop.post(producer_ids.stock_up)
+        loop.post(replicas.start)
         retention.start()
         freeze_live_objects()
         self._loop_thread.start()
-        started("loop", lambda: self._stop_loop(server))
+        started("loop", lambda: self._stop_loop(server, replicas))
 
         pages.doing = "registering in ZooKeeper"
         brokers.register(
@@ -281,6 +323,7 @@ class BrokerProcess:
             *broker.advertised[settings.inter_broker_listener],
             identity.folder_id,
             endpoints=broker.advertised,
+            start_number=lives.start_number,
             on_refused=self._refused,
         )
         started("registration", brokers.withdraw)
@@ -320,9 +363,10 @@ class BrokerProcess:
             took_ms=took_ms,
         )
 
-    def _stop_loop(self, server: Server[RequestTemplate]) -> None:
+    def _stop_loop(self, server: Server[RequestTemplate], replicas: Replicas) -> None:
         finished = threading.Event()
         within_ms = self.settings.shutdown_timeout_ms // 2  # the other half is for the logs
+        self._loop.post(replicas.end)
         self._loop.post(lambda: server.finish(finished.set, within_ms))
         if self._loop_thread.is_alive():
             finished.wait(within_ms / 1000 + 0.5)
@@ -333,6 +377,14 @@ class BrokerProcess:
         # Another folder's broker took the id while this one's session was lost: two brokers must not answer under one id.
         self._pages.fatal = str(error)
         self._fatal = error
+
+
+def begin_lives(settings: BrokerSettings, states: ReplicaStates) -> ReplicaLives:
+    """Raise the broker's start number, and return the lives of its folder. Raises CoordinationError, FolderUnusable."""
+    try:
+        return ReplicaLives(settings.data, settings.broker_id).begin(states)
+    except OSError as error:
+        raise FolderUnusable(settings.data, error) from error
 
 
 def choose_flusher(loop: Loop) -> Flusher:

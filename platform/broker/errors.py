@@ -127,6 +127,17 @@ class NotMorePartitions(BrokerError):
         )
 
 
+class NotEnoughBrokers(BrokerError):
+    """A topic is to have more replicas than there are brokers."""
+
+    def __init__(self, replication_factor: int, broker_ids: Sequence[int]) -> None:
+        self.replication_factor, self.broker_ids = replication_factor, tuple(broker_ids)
+        super().__init__(
+            f"replication factor {replication_factor} and the cluster has {len(broker_ids)} live brokers ({list(broker_ids)}): "
+            "each replica needs a broker of its own; start more brokers, or ask for fewer replicas"
+        )
+
+
 class FrameRefused(Exception):
     """A frame to which the protocol has no response. The connection is closed, and the message goes to the log.
 

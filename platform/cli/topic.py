@@ -175,6 +175,7 @@ def _describe(cluster: Cluster, arguments: argparse.Namespace) -> int:
         {
             "partition": one.partition,
             "leader": one.leader if one.leader >= 0 else None,
+            "leader_epoch": one.leader_epoch if one.leader_epoch >= 0 else None,
             "replicas": list(one.replicas),
             "in_sync_replicas": list(one.in_sync_replicas),
             "log_start_offset": starts.get(TopicPartition(name, one.partition)),
@@ -188,13 +189,14 @@ def _describe(cluster: Cluster, arguments: argparse.Namespace) -> int:
         return 0
     settings = ", ".join(f"{key}={value}" for key, value in own.items()) or "none of its own"
     print(f"{name}: {_partitions(topic)}, replication factor {topic.replication_factor}, settings: {settings}")
-    print("PARTITION  LEADER  REPLICAS    IN SYNC     LOG START  LOG END")
+    print("PARTITION  LEADER  EPOCH  REPLICAS    IN SYNC     LOG START  LOG END")
     for row in rows:
         leader, start, end = (
             "none" if row[key] is None else row[key] for key in ("leader", "log_start_offset", "log_end_offset")
         )
+        epoch = "-" if row["leader_epoch"] is None else row["leader_epoch"]
         replicas, in_sync = (",".join(map(str, one)) for one in (row["replicas"], row["in_sync_replicas"]))
-        print(f"{row['partition']:>9}  {leader:>6}  {replicas:<10}  {in_sync:<10}  {start:>9}  {end:>7}")
+        print(f"{row['partition']:>9}  {leader:>6}  {epoch:>5}  {replicas:<10}  {in_sync:<10}  {start:>9}  {end:>7}")
     return 0
 
 

@@ -10,6 +10,11 @@ from .connection.cluster import Cluster
 from .connection.connection import Connection
 from .errors import BadAnswer, ClientError, broker_error
 
+CLUSTERS_OWN = -1
+"""The number of partitions, or of replicas, that the cluster gives a topic. Our broker gives the platform's own topics three
+replicas where three brokers are there.
+"""
+
 
 def create_topic(
     cluster: Cluster,

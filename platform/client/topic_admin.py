@@ -15,12 +15,13 @@ from .connection.cluster import Cluster
 from .connection.connection import Connection
 from .errors import BadAnswer, ClientError, RequestTimedOut, UnknownTopic, broker_error
 
-METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 44
+METADATA, DELETE_TOPICS, DESCRIBE_CONFIGS, CREATE_PARTITIONS, ELECT_LEADERS, INCREMENTAL_ALTER_CONFIGS = 3, 20, 32, 37, 43, 44
 _VERSIONS = {
-    METADATA: (4, 4),
+    METADATA: (4, 7),
     DELETE_TOPICS: (1, 5),
     DESCRIBE_CONFIGS: (1, 1),
     CREATE_PARTITIONS: (0, 1),
+    ELECT_LEADERS: (1, 2),
     INCREMENTAL_ALTER_CONFIGS: (0, 0),
 }
 """API key → the lowest and the highest version spoken; a higher version of DeleteTopics returns the reason as text."""
@@ -40,7 +41,10 @@ class PartitionPlace:
     partition: int
     leader: int
     replicas: tuple[int, ...]
+    """The preferred leader first."""
     in_sync_replicas: tuple[int, ...]
+    leader_epoch: int = -1
+    """-1 if the cluster does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +58,17 @@ class TopicDescription:
     def replication_factor(self) -> int:
         """Return the number of replicas of the partition that has the fewest."""
         return min((len(one.replicas) for one in self.partitions), default=0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """A cluster's brokers and topics."""
+
+    cluster_id: str | None
+    brokers: Mapping[int, str]
+    """The live brokers: host and port, by id."""
+    topics: tuple[TopicDescription, ...]
+    """Sorted by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,23 +86,61 @@ def describe_topics(cluster: Cluster, names: Iterable[str] | None = None) -> lis
     """Return these topics (None: all), sorted by name. Raises `UnknownTopic`, the broker's refusal, `BrokerUnreachable`."""
     wanted = None if names is None else [{"name": name} for name in names]
     answer = _ask(cluster.controller(), METADATA, {"topics": wanted, "allow_auto_topic_creation": False})
-    found = []
     for topic in answer.topics:
         if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             raise UnknownTopic(topic.name, cluster.bootstrap)
         if topic.error_code and names is not None:
             raise broker_error(f"topic {topic.name!r} on {cluster.bootstrap}", int(topic.error_code))
+    return _described(answer)
+
+
+def describe_cluster(cluster: Cluster) -> ClusterDescription:
+    """Return the cluster as the broker that is asked sees it. Raises the broker's refusal, `BrokerUnreachable`."""
+    answer = _ask(cluster.controller(), METADATA, {"topics": None, "allow_auto_topic_creation": False})
+    brokers = {int(one.node_id): f"{one.host}:{one.port}" for one in answer.brokers}
+    return ClusterDescription(
+        cluster_id=answer.cluster_id, brokers=dict(sorted(brokers.items())), topics=tuple(_described(answer))
+    )
+
+
+def _described(answer: Any) -> list[TopicDescription]:
+    found = []
+    for topic in answer.topics:
         partitions = (
             PartitionPlace(
                 partition=one.partition_index,
                 leader=one.leader_id,
                 replicas=tuple(one.replica_nodes),
                 in_sync_replicas=tuple(one.isr_nodes),
+                leader_epoch=getattr(one, "leader_epoch", -1),
             )
             for one in topic.partitions
         )
         found.append(TopicDescription(name=topic.name, partitions=tuple(sorted(partitions, key=lambda one: one.partition))))
     return sorted(found, key=lambda one: one.name)
+
+
+def elect_preferred_leaders(
+    cluster: Cluster, partitions: Mapping[str, Collection[int]] | None = None, *, timeout_ms: int = 30_000
+) -> dict[tuple[str, int], ClientError | None]:
+    """Let the preferred replicas lead; None: of all partitions that another broker leads. Return None for each partition that
+    they lead now, else why not. Raises the broker's refusal of the whole request.
+    """
+    controller = cluster.controller()
+    wanted = None if partitions is None else [{"topic": one, "partitions": list(numbers)} for one, numbers in partitions.items()]
+    message = {"election_type": 0, "topic_partitions": wanted, "timeout_ms": timeout_ms}
+    answer = _ask(controller, ELECT_LEADERS, message, timeout_ms=2 * timeout_ms)
+    if answer.error_code:
+        raise broker_error(f"ElectLeaders on {controller.address}", int(answer.error_code))
+    outcomes: dict[tuple[str, int], ClientError | None] = {}
+    for topic in answer.replica_election_results:
+        for one in topic.partition_result:
+            what = f"the election of {topic.topic}-{one.partition_id}"
+            is_led = one.error_code in (ErrorCode.NONE, ErrorCode.ELECTION_NOT_NEEDED)
+            error = None if is_led else broker_error(what, int(one.error_code), one.error_message)
+            outcomes[str(topic.topic), int(one.partition_id)] = error
+        cluster.forget(str(topic.topic))
+    return outcomes
 
 
 def delete_topic(cluster: Cluster, topic: str, *, timeout_ms: int = 30_000) -> None:
@@ -198,13 +251,16 @@ def _ask(connection: Connection, api_key: int, message: Mapping[str, Any], *, ti
 
 
 __all__ = [
+    "ClusterDescription",
     "PartitionPlace",
     "TopicDescription",
     "TopicSettingInForce",
     "add_partitions",
     "change_topic_settings",
     "delete_topic",
+    "describe_cluster",
     "describe_topics",
+    "elect_preferred_leaders",
     "settings_of_topics",
     "topic_settings",
 ]

@@ -27,6 +27,8 @@ class BrokerInfo:
     """When it registered, by its own clock."""
     endpoints: Mapping[str, tuple[str, int]]
     """Host and port for clients, by the listener's name. `host` and `port` are those for other brokers."""
+    start_number: int = 0
+    """Which start of the broker this is (`replica_states`); 0 of a broker that knows none."""
 
 
 class BrokerRegistry:
@@ -44,6 +46,7 @@ class BrokerRegistry:
         folder_id: str,
         *,
         endpoints: Mapping[str, tuple[str, int]] | None = None,
+        start_number: int = 0,
         on_refused: Callable[[CoordinationError], None] | None = None,
     ) -> None:
         """Register this broker, now and after every loss of the session. `endpoints` None: one, called PLAINTEXT.
@@ -59,6 +62,7 @@ class BrokerRegistry:
                 "port": port,
                 "folder_id": folder_id,
                 "timestamp": time.time_ns() // 1_000_000,
+                "start_number": start_number,
                 "endpoints": [f"{name}://{_bracketed(host)}:{port}" for name, (host, port) in shown.items()],
             }
         )
@@ -107,6 +111,7 @@ def _read(broker_id: int, path: str, data: bytes) -> BrokerInfo:
                 timestamp_ms=timestamp_ms,
                 # An older broker has one listener and does not name it.
                 endpoints=dict(_endpoints(path, data, value.get("endpoints", [f"PLAINTEXT://{_bracketed(host)}:{port}"]))),
+                start_number=int(value.get("start_number", 0)),
             )
     raise UnreadableNode(path, data, "host, port, folder_id and timestamp are expected")
 

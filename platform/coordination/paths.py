@@ -12,6 +12,8 @@
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
     /config/users/{user}                         persistent  JSON config: what the user logs in with, as Kafka's tools write it
     /config/login_secret                         persistent  hex digits: a secret of all brokers
+    /replicas/{topic id}/{part}                  persistent  JSON: leader, in-sync set and epochs of a replicated partition
+    /brokers/lives/{broker}                      persistent  JSON started_ms; each start of a broker raises its version
     /leaders/{name}/holder                       ephemeral   JSON url, epoch: the process that leads
     /leaders/{name}/epoch                        persistent  decimal: the epoch of the last leader
 
@@ -35,6 +37,7 @@ CONFIG_USERS = "/config/users"
 LOGIN_SECRET = "/config/login_secret"
 DEFAULT_USER = "<default>"
 """The step under which Kafka keeps settings of all users."""
+REPLICAS = "/replicas"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -90,6 +93,20 @@ def broker(broker_id: int) -> str:
     if broker_id < 0:
         raise InvalidName("broker id", str(broker_id), "broker ids count from 0")
     return f"{BROKER_IDS}/{broker_id}"
+
+
+def broker_life(broker_id: int) -> str:
+    if broker_id < 0:
+        raise InvalidName("broker id", str(broker_id), "broker ids count from 0")
+    return f"/brokers/lives/{broker_id}"
+
+
+def replica_states(topic_id: str) -> str:
+    return f"{REPLICAS}/{step('topic id', topic_id)}"
+
+
+def replica_state(topic_id: str, partition: int) -> str:
+    return f"{replica_states(topic_id)}/{partition_step(partition)}"
 
 
 def topic(name: str) -> str:

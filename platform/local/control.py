@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from ..errors import HeadraceError
-from ..runtime.layout import ENGINE_FILE, Layout
+from ..runtime.layout import BROKERS_FILE, ENGINE_FILE, Layout
 from ..runtime.whole_file import replace_file
 from . import preflight
 from .interrupts import held
@@ -63,6 +63,8 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
     layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout.logs.mkdir(parents=True, exist_ok=True)
     replace_file(layout.home / ENGINE_FILE, f"{layout.engine}\n".encode())
+    if layout.brokers > 1:
+        replace_file(layout.home / BROKERS_FILE, f"{layout.brokers}\n".encode())
     supervisor: subprocess.Popen[bytes] | None = None
     try:
         with held(), (layout.logs / "supervisor.log").open("ab") as output:

@@ -37,6 +37,7 @@ JAVA_MS = 30_000
 _PORT_IN_WORDS = re.compile(r"\{port\[(\d+)\]\}")
 _PORT_OF_ENTRY = re.compile(r"^port *= *(\d+)", re.MULTILINE)
 _ENGINE_OF_ENTRY = re.compile(r'^engine *= *"([^"]*)"', re.MULTILINE)
+_BROKERS_OF_ENTRY = re.compile(r"^brokers *= *(\d+)", re.MULTILINE)
 _NAME_OF_ENTRY = re.compile(r'^name *= *"([^"]*)"', re.MULTILINE)
 _JAVA_VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
@@ -123,12 +124,13 @@ def is_free(port: int) -> bool:
     return True
 
 
-def ports_of(table: str, shift: int, engine: str = "headrace") -> dict[int, str]:
-    """Return every port of an engine's processes, shifted, with the process that listens there.
+def ports_of(table: str, shift: int, engine: str = "headrace", brokers: int = 1) -> dict[int, str]:
+    """Return every port of an engine's processes, shifted, with the process that listens there. `brokers`: of the live cluster.
 
     A port that no entry has as its `port` (a broker's metrics) belongs to the first entry that mentions it.
     """
     entries = [one for one in table.split("[[process]]")[1:] if _first(_ENGINE_OF_ENTRY, one, engine) == engine]
+    entries = [one for one in entries if int(_first(_BROKERS_OF_ENTRY, one, "1")) <= brokers]
     named = [(_first(_NAME_OF_ENTRY, entry, "?"), entry) for entry in entries]
     ports: dict[int, str] = {}
     for name, entry in named:
@@ -160,10 +162,12 @@ def platform_faults(home: Path, shift: int, environment: Mapping[str, str]) -> l
     running, return what prevents its use: it has another engine.
     """
     engine, wrong = engine_faults(home, environment)
+    brokers, too = brokers_faults(home, environment, engine)
+    wrong += too
     if is_running(home):
         return wrong
     table = Path(environment.get("HEADRACE_PROCESS_TABLE") or TABLE)
-    ports = ports_of(table.read_text(encoding="utf-8"), shift, engine) if table.exists() else {}
+    ports = ports_of(table.read_text(encoding="utf-8"), shift, engine, brokers) if table.exists() else {}
     remedy = "name another folder with HEADRACE_HOME=..."
     lacking = [*wrong, *java_faults(environment), *folder_faults(home, HOME_BYTES, remedy)]
     return [*lacking, *(kafka_faults(environment) if engine == "kafka" else []), *port_faults(ports)]
@@ -190,6 +194,27 @@ def engine_faults(home: Path, environment: Mapping[str, str]) -> tuple[str, list
         remedy = f"run `make down` first and {other}, or run both: HEADRACE_HOME=... and PORT_SHIFT=10000"
         return engine, [f"{runs}, ENGINE={engine} ({_IN_WORDS[engine]}) cannot use it: {remedy}"]
     return engine, []
+
+
+def brokers_faults(home: Path, environment: Mapping[str, str], engine: str) -> tuple[int, list[str]]:
+    """Return how many brokers the live cluster of a platform in `home` has, and what is wrong with that number."""
+    try:
+        made_with = (home / "brokers").read_text(encoding="utf-8").strip() or "1"
+    except OSError:
+        made_with = "1"
+    asked = environment.get("HEADRACE_BROKERS") or made_with
+    if asked not in ("1", "2", "3"):
+        return 1, [f"BROKERS={asked} is not a number of brokers from 1 to 3"]
+    if engine != ENGINES[0] and asked != "1":
+        return 1, [f"BROKERS={asked} is for our own broker, and the engine is {engine}: leave BROKERS away"]
+    if int(asked) < int(made_with):
+        why = "the replicas of the others would be missing"
+        return int(made_with), [f"{home} (HEADRACE_HOME) has {made_with} live brokers, and {why}: leave BROKERS away"]
+    if int(asked) > int(made_with) and is_running(home):
+        return int(asked), [
+            f"a platform with {made_with} live brokers is running in {home} (HEADRACE_HOME): run `make down` first"
+        ]
+    return int(asked), []
 
 
 def kafka_faults(environment: Mapping[str, str]) -> list[str]:

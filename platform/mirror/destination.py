@@ -7,7 +7,7 @@ each leader and finished later, so the next fetch runs beside it.
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..client.admin import await_leaders, create_topics
+from ..client.admin import CLUSTERS_OWN, await_leaders, create_topics
 from ..client.connection.cluster import Cluster
 from ..client.connection.connection import Connection
 from ..client.errors import ClientError, broker_error
@@ -109,6 +109,7 @@ class Destination:
             made = create_topics(
                 self.cluster,
                 {name: (wanted[topic], self._config) for name, topic in missing.items()},
+                replication_factor=CLUSTERS_OWN,
                 timeout_ms=CREATE_TIMEOUT_MS,
                 lane=TOPICS_LANE,
             )

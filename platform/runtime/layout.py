@@ -21,6 +21,12 @@ ENGINES: tuple[Engine, ...] = get_args(Engine)
 ENGINE_FILE = "engine"
 """In the home, from its first `up` on: the data of one engine means nothing to the other."""
 
+BROKERS_FILE = "brokers"
+"""In the home, from its first `up` on: how many brokers the live cluster has."""
+MOST_BROKERS = 3
+_LIVE_PORTS = (9092, 9292, 9392)
+"""Of the live cluster's brokers, in the order of their ids."""
+
 ELSEWHERE = ("HEADRACE_LIVE_BOOTSTRAP", "HEADRACE_OFFLINE_BOOTSTRAP", "HEADRACE_REGISTRY_URL", "HEADRACE_AUDIT_URL")
 """Variables that name addresses outside this machine, for commands that use a platform which others run."""
 
@@ -68,6 +74,21 @@ def engine_of(home: Path) -> str | None:
         return None
 
 
+def brokers_of(home: Path) -> int:
+    """Return how many brokers the live cluster of the home has, 1 for a new home."""
+    try:
+        return known_brokers((home / BROKERS_FILE).read_text().strip() or "1")
+    except OSError:
+        return 1
+
+
+def known_brokers(words: str) -> int:
+    """Return the number of live brokers that these words name. Raises LayoutError."""
+    if not (words.isascii() and words.isdigit() and len(words) == 1 and 1 <= int(words) <= MOST_BROKERS):
+        raise LayoutError(f"HEADRACE_BROKERS={words!r} is not a whole number from 1 to {MOST_BROKERS}: unset it or give one")
+    return int(words)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The folders and addresses of one local platform."""
@@ -75,13 +96,15 @@ class Layout:
     home: Path
     port_shift: int = 0
     engine: Engine = "headrace"
+    brokers: int = 1
+    """Of the live cluster."""
     elsewhere: tuple[tuple[str, str], ...] = ()
     """Names of `ELSEWHERE` → addresses, of what does not run on this machine."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Layout":
-        """Return the layout that `HEADRACE_HOME` (default `.headrace`), `PORT_SHIFT` (default 0) and `HEADRACE_ENGINE` (default:
-        the home's own, else `headrace`) name.
+        """Return the layout that `HEADRACE_HOME` (default `.headrace`), `PORT_SHIFT` (default 0), `HEADRACE_ENGINE` (default:
+        the home's own, else `headrace`) and `HEADRACE_BROKERS` (default: the home's own, else 1) name.
         """
         environment = os.environ if environment is None else environment
         shift = environment.get("PORT_SHIFT", "") or "0"
@@ -91,11 +114,15 @@ class Layout:
         home = home.absolute()
         named = environment.get("HEADRACE_ENGINE", "") or engine_of(home) or "headrace"
         elsewhere = tuple((name, environment[name]) for name in ELSEWHERE if environment.get(name))
-        return cls(home=home, port_shift=int(shift), engine=known_engine(named), elsewhere=elsewhere)
+        asked = environment.get("HEADRACE_BROKERS", "")
+        brokers = known_brokers(asked) if asked else brokers_of(home)
+        return cls(home=home, port_shift=int(shift), engine=known_engine(named), brokers=brokers, elsewhere=elsewhere)
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process this same layout."""
         words = {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift), "HEADRACE_ENGINE": self.engine}
+        if self.brokers > 1:
+            words["HEADRACE_BROKERS"] = str(self.brokers)
         return {**words, **dict(self.elsewhere)}
 
     def port(self, unshifted: int) -> int:
@@ -116,7 +143,12 @@ class Layout:
 
     @property
     def live_bootstrap(self) -> str:
-        return dict(self.elsewhere).get("HEADRACE_LIVE_BOOTSTRAP") or self.address(9092)
+        return dict(self.elsewhere).get("HEADRACE_LIVE_BOOTSTRAP") or self.own_live_bootstrap
+
+    @property
+    def own_live_bootstrap(self) -> str:
+        """All brokers of the live cluster that this platform runs itself."""
+        return ",".join(self.address(port) for port in _LIVE_PORTS[: self.brokers])
 
     @property
     def offline_bootstrap(self) -> str:

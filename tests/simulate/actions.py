@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headrace.broker.replication.events import LogChanged
+from headrace.broker.replication.events import FollowerLost, LogChanged
 
 from .broker import SimulatedBroker
 from .logs import ListLog, SimulatedLog
@@ -118,6 +118,11 @@ def _flip(world: World, a: int, b: int) -> None:
     _broker(world, a).log.flip_epoch_bits(b)
 
 
+def _lose_follower(world: World, a: int, b: int) -> None:
+    """A connection ends, whether its process lives or not."""
+    _leading(world, a).feed(FollowerLost(broker_id=BROKERS[b % 3]))
+
+
 def _consume_time(world: World, a: int, b: int) -> None:
     world.now_ms += 11_000
     world.tick(BROKERS[a % 3])
@@ -156,6 +161,7 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "recreate": lambda world, a, b: world.recreate_topic(),
     "restore": _restore,
     "recover": lambda world, a, b: world.recover(),
+    "lose follower": _lose_follower,
 }
 ALWAYS: dict[str, float] = {
     "tick": 8,
@@ -172,6 +178,7 @@ FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
     "wipe": 0.5, "stranger": 1, "configure": 1, "flip": 1, "recreate": 0.3, "restore": 0.3, "recover": 1,
+    "lose follower": 2,
 }  # fmt: skip
 RARE = {"restore": 0.06, "damage": 0.15, "recreate": 0.15, "wipe": 0.2}
 """How many runs have them; other faults are in 45 % of the runs."""

@@ -134,6 +134,8 @@ class SimulatedBroker:
             self.boots += 1
             self.has_lost_memory = True
             self.log.cut_power(chance)
+            if self.log.has_lost_trust:
+                self.note = None
 
     def _end(self) -> None:
         self.world.connections_lost(self.broker_id)

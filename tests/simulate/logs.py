@@ -34,6 +34,8 @@ class SimulatedLog(Protocol):
     """A replica's log. Everything but appends is durable when the call returns."""
 
     incarnation: int
+    has_lost_trust: bool
+    """Whether the last power cut took something from the middle of the log, so that the folder begins a new life."""
 
     def facts(self) -> LogFacts: ...
     def append(self, value: int, leader_epoch: int) -> Record: ...
@@ -69,6 +71,7 @@ class ListLog:
     epochs: Epochs = ()
     damaged: set[int] = field(default_factory=set)
     incarnation: int = 0
+    has_lost_trust: bool = False
 
     def facts(self) -> LogFacts:
         last = self.rows[-1] if self.rows and self.rows[-1].next_offset == self.end else None

@@ -14,6 +14,7 @@ import pytest
 
 from headrace.broker.log import FlushJob, LogConfig, PartitionLog
 from headrace.broker.log.segment import boot_id
+from headrace.broker.partitions.replica_log import without_lost_pages
 from headrace.broker.replication.facts import NO_CRC, LogFacts
 from headrace.broker.replication.state import Epochs, EpochStart
 from headrace.wire.batch.record_batch import BatchBuilder, BatchHeader, iter_batches, iter_records, place, read_header
@@ -70,6 +71,7 @@ class RealLog:
         self._disks = disks
         self._disk = disks.new_disk()
         self.incarnation = 0
+        self.has_lost_trust = False
         self.damaged: set[int] = set()
         self._cuts = 0
         self._open()
@@ -198,6 +200,10 @@ class RealLog:
         left.write_out(root, fate)
         self._disk = self._disks.stack.enter_context(RecordedDisk(root))
         self._open()
+        cut = without_lost_pages(self.log, NOW_MS + self._disks.count)
+        self.has_lost_trust = cut is not None
+        if cut is not None:
+            self.log = cut
 
     def damage(self, which: int) -> bool:
         there = self.records()

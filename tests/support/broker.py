@@ -48,6 +48,13 @@ class BrokerProcess:
         return self.process.pid
 
     @property
+    def http_port(self) -> int:
+        """Where metrics are served; the setting `http.port` must be given."""
+        status = read_status(self._status)
+        assert status is not None
+        return int(str(status["http_port"]))
+
+    @property
     def log(self) -> str:
         return self.process.output()
 

@@ -66,11 +66,12 @@ class Process:
         self._environment = {**os.environ, "PYTHONFAULTHANDLER": "1", **(environment or {})}
         self._child: subprocess.Popen[bytes] | None = None
 
-    def start(self) -> "Process":
+    def start(self, folder: Path | None = None) -> "Process":
+        """Start it in `folder`, by default the present one."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as output:
             self._child = subprocess.Popen(
-                self.command, stdout=output, stderr=output, env=self._environment, start_new_session=True
+                self.command, stdout=output, stderr=output, env=self._environment, start_new_session=True, cwd=folder
             )
         return self
 

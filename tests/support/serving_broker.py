@@ -20,7 +20,7 @@ from headrace.broker.handlers.router import Router
 from headrace.broker.log import PartitionLog
 from headrace.broker.logins.users import Config, Users
 from headrace.broker.network.server import Server
-from headrace.broker.partitions.catalog import Catalog, ReplicaAssignment, TopicEntry, extension
+from headrace.broker.partitions.catalog import Catalog, ReplicaAssignment, TopicEntry, assignment, extension
 from headrace.broker.partitions.cold_reads import ColdReads
 from headrace.broker.partitions.flusher import FLUSHES_AT_ONCE, ThreadFlush
 from headrace.broker.partitions.maintenance import Maintenance
@@ -56,13 +56,15 @@ class MemoryTopics:
         config: Mapping[str, str],
         done: Callable[[bool | Exception], None],
         replicas: ReplicaAssignment | None = None,
+        replication_factor: int = 1,
     ) -> None:
         if self._is_away(done):
             return
         if topic in self.catalog.topics:
             done(False)
             return
-        self._put(topic, replicas or {index: (1,) for index in range(partition_count)}, config)
+        live = {1, *self.catalog.brokers}
+        self._put(topic, replicas or assignment(partition_count, live, replication_factor=replication_factor), config)
         done(True)
 
     def extend(
@@ -79,7 +81,7 @@ class MemoryTopics:
             done(False)
             return
         try:
-            more = extension(topic, entry.partitions, partition_count, [1], replicas)
+            more = extension(topic, entry.partitions, partition_count, {1, *self.catalog.brokers}, replicas)
         except NotMorePartitions as error:
             done(error)
             return

@@ -1,6 +1,6 @@
 """The audit topic, made as it must be by whoever comes first, so that its first use never makes it like any other topic."""
 
-from ...client.admin import create_topic
+from ...client.admin import CLUSTERS_OWN, create_topic
 from ...client.connection.cluster import Cluster
 from ...client.errors import UnknownTopic
 from ...runtime.layout import AUDIT_TOPIC
@@ -14,4 +14,4 @@ def see_to_audit_topic(cluster: Cluster, *, timeout_ms: int) -> None:
     try:
         cluster.partitions(AUDIT_TOPIC)
     except UnknownTopic:
-        create_topic(cluster, AUDIT_TOPIC, 1, CONFIG, timeout_ms=timeout_ms)
+        create_topic(cluster, AUDIT_TOPIC, 1, CONFIG, replication_factor=CLUSTERS_OWN, timeout_ms=timeout_ms)

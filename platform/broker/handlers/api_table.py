@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..event_loop.response_generators import ResponseGenerator
+from ..replicas.messages import POLL_KEY, TELL_KEY, VERSION
 from . import (
     acls,
     alter_configs,
@@ -41,6 +42,7 @@ from . import (
     offset_for_leader_epoch,
     produce,
     reassignments,
+    replica_messages,
     sasl,
     scram_credentials,
     sync_group,
@@ -64,7 +66,7 @@ class Api(NamedTuple):
 
 
 TABLE: Mapping[int, Api] = {
-    produce.KEY: Api("Produce", 0, 9, 3, produce.handle, produce.handle_old),
+    produce.KEY: Api("Produce", 0, 10, 3, produce.handle, produce.handle_old),
     fetch.KEY: Api("Fetch", 4, 12, 4, fetch.handle),
     list_offsets.KEY: Api("ListOffsets", 0, 7, 0, list_offsets.handle),
     metadata.KEY: Api("Metadata", 0, 12, 0, metadata.handle),
@@ -107,6 +109,12 @@ TABLE: Mapping[int, Api] = {
     describe_producers.KEY: Api("DescribeProducers", 0, 0, 0, describe_producers.handle),
 }
 """By API key. Transactions and newer group protocols are absent, so no client tries them."""
+
+BETWEEN_BROKERS: Mapping[int, Api] = {
+    TELL_KEY: Api("ReplicaTell", VERSION, VERSION, VERSION, replica_messages.tell),
+    POLL_KEY: Api("ReplicaPoll", VERSION, VERSION, VERSION, replica_messages.poll),
+}
+"""Of this broker's own protocol between replicas. Not advertised."""
 
 SUPPORTED: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key, api in TABLE.items()}
 """By API key: the lowest and highest version that ApiVersions advertises."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from uuid import UUID
 
+from ...runtime.layout import is_internal
 from ...runtime.logs import get_logger
 from ...runtime.rate_limited_log import RateLimitedLog
 from ...wire.errors import ErrorCode, MalformedFrame
@@ -26,6 +27,7 @@ from ..partitions.catalog import Catalog, ReplicaAssignment
 from ..partitions.cold_reads import ColdReads
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
+from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .fetch_request_cache import FetchRequestCache
 from .fetch_sessions import FetchSessions
@@ -34,8 +36,36 @@ from .topics_by_id import TopicsById
 
 log = get_logger(__name__)
 
+PLATFORM_REPLICAS = 3
+
 Answer = bytes | Chunks | DeferredResponse | None
 Done = Callable[[bool | Exception], None]
+
+
+class AskOther(Protocol):
+    """Sends one request to another broker: see `OtherBrokers.ask`."""
+
+    def __call__(
+        self,
+        broker_id: int,
+        api_key: int,
+        version: int,
+        message: Mapping[str, object],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+        /,
+    ) -> None: ...
+
+
+def _nobody_to_ask(
+    broker_id: int,
+    api_key: int,
+    version: int,
+    message: Mapping[str, object],
+    done: Callable[[Any], None],
+    failed: Callable[[Exception], None],
+) -> None:
+    failed(ConnectionError(f"broker {broker_id} is not there"))
 
 
 class Topics(Protocol):
@@ -47,10 +77,16 @@ class Topics(Protocol):
         ...
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
+        self,
+        topic: str,
+        partition_count: int,
+        config: Mapping[str, str],
+        done: Done,
+        replicas: ReplicaAssignment | None = None,
+        replication_factor: int = 1,
     ) -> None:
         """Create a topic. `done` gets True when it is created, False when it existed before, or the error. `replicas` has the
-        brokers of each partition.
+        brokers of each partition; without it so many replicas of each are spread over the brokers.
         """
         ...
 
@@ -101,6 +137,9 @@ class Broker:
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
     fetch_request_cache: FetchRequestCache = field(default_factory=FetchRequestCache)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
+    replicas: Replicas | None = None
+    ask_other: AskOther = _nobody_to_ask
+    """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     generators: ResponseGenerators = field(init=False)
@@ -150,6 +189,13 @@ class Broker:
     @property
     def broker_ids(self) -> set[int]:
         return {self.settings.broker_id, *self.topics.catalog.brokers}
+
+    def default_replication_factor(self, topic: str) -> int:
+        """Return how many replicas a topic gets for which nobody gives a number. The platform's own topics get three where three
+        brokers are there: nothing can be audited or decoded without them.
+        """
+        factor = self.settings.default_replication_factor
+        return max(factor, min(PLATFORM_REPLICAS, len(self.broker_ids))) if is_internal(topic) else factor
 
 
 def respond(body: bytes) -> tuple[bytes]:

@@ -1,4 +1,6 @@
-"""CreatePartitions, key 37, versions 0-3: adds partitions to a topic. Those that it has stay as they are.
+"""CreatePartitions, key 37, versions 0-3: adds partitions to a topic, with as many replicas as its others have.
+
+Its present partitions stay as they are.
 
 Trap for users, the same in Kafka: from then on keys map to other partitions."""
 
@@ -65,11 +67,12 @@ def _refusal(broker: Broker, topic: Any) -> Refusal | None:
     if count > MOST_PARTITIONS:
         return replica_assignment.too_many(count)
     if topic.assignments is None:
-        return None
+        return replica_assignment.factor_refusal(entry.replication_factor, broker.broker_ids)
     if len(topic.assignments) != count - present:
         why = f"{len(topic.assignments)} assignments for {count - present} new partitions: give one for each"
         return ErrorCode.INVALID_REPLICA_ASSIGNMENT, why
-    return replica_assignment.fault_of([required(one.broker_ids) for one in topic.assignments], broker.broker_ids)
+    replicas = [required(one.broker_ids) for one in topic.assignments]
+    return replica_assignment.fault_of(replicas, broker.broker_ids, entry.replication_factor)
 
 
 def _answer(version: int, results: Mapping[str, Outcome]) -> Generator[None, None, bytes]:

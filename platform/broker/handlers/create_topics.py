@@ -1,6 +1,6 @@
 """CreateTopics, key 19, versions 0-7: creates topics with their partitions and settings.
 
-A partition has one replica; the request may say which broker keeps it. Settings are checked against the table of
+The replicas are spread over the live brokers, or put where the request says. Settings are checked against the table of
 `topic_settings`, and the response's message names every fault."""
 
 from collections.abc import Generator, Iterable, Mapping
@@ -33,6 +33,7 @@ class _Wanted(NamedTuple):
     partition_count: int
     config: dict[str, str]
     replicas: ReplicaAssignment | None
+    replication_factor: int
 
 
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
@@ -64,7 +65,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         def done(outcome: bool | Exception) -> None:
             fan_in.put(name, _outcome(broker, name, wanted, outcome))
 
-        broker.topics.create(name, wanted.partition_count, wanted.config, done, wanted.replicas)
+        broker.topics.create(name, wanted.partition_count, wanted.config, done, wanted.replicas, wanted.replication_factor)
 
     return fan_in.start(begin)
 
@@ -79,13 +80,20 @@ def _outcome(broker: Broker, name: str, wanted: _Wanted, outcome: bool | Excepti
 
 def _wanted(broker: Broker, topic: Any) -> _Wanted:
     replicas = {int(one.partition_index): tuple(map(int, one.broker_ids)) for one in topic.assignments}
-    return _Wanted(_partition_count(broker, topic), topic_settings.kept(_given(topic)), dict(sorted(replicas.items())) or None)
+    factor = len(replicas[0]) if replicas else _replication_factor(broker, topic)
+    config = topic_settings.kept(_given(topic))
+    return _Wanted(_partition_count(broker, topic), config, dict(sorted(replicas.items())) or None, factor)
 
 
 def _partition_count(broker: Broker, topic: Any) -> int:
     if topic.assignments:
         return len(topic.assignments)
     return broker.settings.num_partitions if topic.num_partitions == BY_DEFAULT else int(topic.num_partitions)
+
+
+def _replication_factor(broker: Broker, topic: Any) -> int:
+    asked = int(topic.replication_factor)
+    return broker.default_replication_factor(str(topic.name)) if asked == BY_DEFAULT else asked
 
 
 def _given(topic: Any) -> dict[str, str | None]:
@@ -109,9 +117,9 @@ def _refusal(broker: Broker, topic: Any) -> Refusal | None:
         return replica_assignment.too_many(topic.num_partitions)
     elif topic.num_partitions < 1 and topic.num_partitions != BY_DEFAULT:
         return ErrorCode.INVALID_PARTITIONS, f"{topic.num_partitions} partitions: give 1 to {MOST_PARTITIONS}"
-    if topic.replication_factor not in (BY_DEFAULT, 1):
-        return ErrorCode.INVALID_REPLICATION_FACTOR, f"replication factor {topic.replication_factor}: partitions have one replica"
-    return None
+    if topic.assignments:
+        return None
+    return replica_assignment.factor_refusal(_replication_factor(broker, topic), broker.broker_ids)
 
 
 def _placed_wrongly(broker: Broker, topic: Any) -> Refusal | None:
@@ -129,8 +137,9 @@ def _placed_wrongly(broker: Broker, topic: Any) -> Refusal | None:
 
 
 def _made(broker: Broker, name: str, wanted: _Wanted) -> Result:
-    configs = _configs(tuple(wanted.config.items()), tuple(broker.settings.topic_defaults.items()))
-    made = {"topic_id": broker.topic_id(name), "num_partitions": wanted.partition_count, "replication_factor": 1}
+    factor = wanted.replication_factor
+    configs = _configs(tuple(wanted.config.items()), tuple(broker.settings.topic_defaults.items()), factor)
+    made = {"topic_id": broker.topic_id(name), "num_partitions": wanted.partition_count, "replication_factor": factor}
     return _result(name) | made | {"configs": configs}
 
 
@@ -140,12 +149,12 @@ def _result(name: str, error: ErrorCode = ErrorCode.NONE, message: str | None = 
 
 
 @lru_cache(100)
-def _configs(own: tuple[tuple[str, str], ...], defaults: tuple[tuple[str, str], ...]) -> tuple[Mapping[str, Any], ...]:
+def _configs(
+    own: tuple[tuple[str, str], ...], defaults: tuple[tuple[str, str], ...], replication_factor: int
+) -> tuple[Mapping[str, Any], ...]:
     always = {"read_only": False, "is_sensitive": False}
-    return tuple(
-        {"name": name, "value": value, "config_source": source, **always}
-        for name, (value, source) in topic_settings.values_in_force(dict(own), dict(defaults)).items()
-    )
+    values = topic_settings.values_in_force(dict(own), dict(defaults), replication_factor)
+    return tuple({"name": name, "value": value, "config_source": source, **always} for name, (value, source) in values.items())
 
 
 def _answer(version: int, results: Iterable[Result]) -> Generator[None, None, bytes]:

@@ -12,7 +12,8 @@ from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..event_loop.response_generators import ResponseGenerator
 from ..log import DeletedSegment, LogError, StartJob, erase_now
-from ..partitions.partition import Partition
+from ..partitions.partition import Fault, Partition
+from ..partitions.replicated_partition import ReplicatedPartition
 from .broker import Broker, required
 from .fan_in import FanIn
 from .request import Request
@@ -48,21 +49,34 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
                 wanted_starts[position] = (partition, offset)
             else:
                 results[position] = (ErrorCode.OFFSET_OUT_OF_RANGE, NOT_KNOWN)
+    timeout = decoded.timeout
     if not wanted_starts:
         return (yield from _answer(version, results))
     fan_in = FanIn[Position, Outcome](
         broker,
         wanted_starts,
-        timeout_ms=control.milliseconds(decoded.timeout),
+        timeout_ms=control.milliseconds(timeout),
         overdue=lambda position: (ErrorCode.REQUEST_TIMED_OUT, NOT_KNOWN),
         answer=lambda done: _answer(version, {**results, **done}),
     )
 
     def begin(position: Position) -> None:
         partition, offset = wanted_starts[position]
+        if isinstance(partition, ReplicatedPartition):
+            _move_replicated(partition, offset, control.milliseconds(timeout), lambda outcome: fan_in.put(position, outcome))
+            return
         _move_start(broker, partition, offset, lambda outcome: fan_in.put(position, outcome))
 
     return fan_in.start(begin)
+
+
+def _move_replicated(partition: ReplicatedPartition, offset: int, timeout_ms: int, put: Callable[[Outcome], None]) -> None:
+    """Have every in-sync replica note the new start: none of them brings the records back when it leads."""
+
+    def noted(fault: Fault | None) -> None:
+        put((ErrorCode.NONE, partition.log.log_start_offset) if fault is None else (fault[0], NOT_KNOWN))
+
+    partition.replica.delete_records(offset, timeout_ms, noted)
 
 
 def _move_start(broker: Broker, partition: Partition, offset: int, put: Callable[[Outcome], None]) -> None:

@@ -81,14 +81,14 @@ def _resource(broker: Broker, request: Any, kind: int, name: str, wanted: set[st
 
 def _of_topic(broker: Broker, topic: str) -> Iterable[dict[str, Any]]:
     own, defaults = broker.entry_config(topic), broker.settings.topic_defaults
-    values = topic_settings.values_in_force(own, defaults)
+    values = topic_settings.values_in_force(own, defaults, broker.topics.catalog.topics[topic].replication_factor)
     for name, (value, source) in values.items():
         setting = topic_settings.TABLE[name]
         for_all = setting.broker_name or name
         synonyms: list[Synonym] = [(name, value, source)] if source is ConfigSource.TOPIC else []
         if name in defaults:
             synonyms.append((for_all, defaults[name], ConfigSource.STATIC_BROKER))
-        synonyms.append((for_all, setting.default, ConfigSource.DEFAULT))
+        synonyms.append((for_all, value if source is ConfigSource.DEFAULT else setting.default, ConfigSource.DEFAULT))
         yield _config(name, value, source, setting.type, setting.doc, synonyms, read_only=False)
 
 

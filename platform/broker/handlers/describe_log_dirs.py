@@ -3,7 +3,7 @@
 One folder holds everything. A size is the bytes in the partition's files, without holes."""
 
 import os
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from typing import Any
 
 from ...wire.errors import ErrorCode
@@ -43,20 +43,16 @@ def _partition(index: int, size_bytes: int) -> dict[str, Any]:
 
 
 def _sizes(broker: Broker, wanted: Any) -> Generator[None, None, dict[str, list[tuple[int, int]]]]:
-    table = broker.partitions
-    asked: dict[str, Iterable[int]] = {}
-    if wanted is None:
-        for name in list(table.topics()):
-            asked[name] = list(table.of_topic(name))
-            yield
-    else:
+    """Return the sizes of the logs that are kept here, whoever leads them."""
+    asked: dict[str, set[int]] | None = None
+    if wanted is not None:
+        asked = {}
         for topic in wanted:
-            asked[str(topic.topic)] = dict.fromkeys(int(index) for index in required(topic.partitions))
+            asked.setdefault(str(topic.topic), set()).update(int(index) for index in required(topic.partitions))
             yield
     sizes: dict[str, list[tuple[int, int]]] = {}
-    for name, indexes in asked.items():
-        for index in indexes:
-            if (partition := table.get(name, index)) is not None:
-                sizes.setdefault(name, []).append((partition.index, partition.log.size_bytes))
-            yield
+    for partition in sorted(broker.partitions.kept(), key=lambda one: (one.topic, one.index)):
+        if asked is None or partition.index in asked.get(partition.topic, ()):
+            sizes.setdefault(partition.topic, []).append((partition.index, partition.log.size_bytes))
+        yield
     return sizes

@@ -1,49 +1,145 @@
-"""ElectLeaders, key 43, versions 0-2: a partition's only replica leads it, so no election is needed.
+"""ElectLeaders, key 43, versions 0-2: lets the preferred replica of a partition lead it.
 
-Asked about all partitions, the answer names none: Apache Kafka leaves out those that need no election."""
+A replica takes over by itself when the leader is gone. The preferred one, when it is back, leads again only when it is asked to:
+by this request, which any broker passes on to the preferred one. Asked about all partitions, the answer names those that need an
+election, as Apache Kafka does. An unclean election never happens."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Generator, Mapping
+from enum import IntEnum
+from functools import partial
 from typing import Any
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..event_loop.response_generators import ResponseGenerator
+from ..partitions.placement import NO_LEADER, Placement, placement
 from .broker import Broker, required
-from .replica_assignment import Refusal
+from .fan_in import STILL_UNDER_WAY, FanIn
 from .request import Request
 
-KEY = 43
+KEY, ASKED_VERSION = 43, 2
+LONGEST_MS = 5_000
+"""For the preferred replica to take over."""
+LOOK_EVERY_MS = 20
+
+Partition = tuple[str, int]
+Outcome = tuple[ErrorCode | None, str | None]
+
+_ELECTION_NEEDED = None
+
+
+class Election(IntEnum):
+    """The protocol's numbers."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
 
 
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
-    """Return the outcome for each partition of the request."""
-    decoded = yield from control.decode_in_steps(KEY, request.version, request.body)
+    """Return the outcome for each partition of the request, once the elections that it needs are over."""
+    version = request.version
+    decoded = yield from control.decode_in_steps(KEY, version, request.body)
+    kind = int(getattr(decoded, "election_type", Election.PREFERRED))
     live = broker.broker_ids
-    topics = (
-        {
-            "topic": topic.topic,
-            "partition_result": (
-                _partition(broker, name, int(index), live) for name in (str(topic.topic),) for index in required(topic.partitions)
-            ),
-        }
-        for topic in decoded.topic_partitions or ()
+    if decoded.topic_partitions is None:
+        results = yield from _needing(broker, kind, live)
+    else:
+        results = {}
+        for topic in decoded.topic_partitions:
+            yield
+            for index in required(topic.partitions):
+                results[str(topic.topic), int(index)] = outcome(_placed(broker, (str(topic.topic), int(index)), live), kind)
+    wanted = [partition for partition, (error, _) in results.items() if error is _ELECTION_NEEDED]
+    if not wanted:
+        return (yield from _answer(version, results))
+    fan_in = FanIn[Partition, Outcome](
+        broker,
+        wanted,
+        timeout_ms=control.milliseconds(decoded.timeout),
+        overdue=lambda _: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
+        answer=lambda elected: _answer(version, {**results, **elected}),
     )
-    message = {"throttle_time_ms": 0, "error_code": ErrorCode.NONE, "replica_election_results": topics}
-    return (yield from control.encode_in_steps(KEY, request.version, message))
+    return fan_in.start(lambda partition: _elect(broker, partition, lambda refusal: fan_in.put(partition, refusal)))
 
 
-def outcome(replicas: Sequence[int] | None, live: Collection[int]) -> Refusal:
-    """Return the outcome for a partition on these brokers, of which `live` are there. `replicas` is None where there is no such
-    partition. Pure.
-    """
-    if replicas is None:
+def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]) -> None:
+    """Let the preferred replica take over: this broker, or another one, which is asked."""
+    topic, index = partition
+    entry, placed = broker.topics.catalog.topics.get(topic), _placed(broker, partition, broker.broker_ids)
+    if entry is None or placed is None:
+        done((ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"))
+        return
+    preferred = placed.replicas[0]
+    if preferred == broker.settings.broker_id and broker.replicas is not None:
+        broker.replicas.take_over(entry.topic_id, index)
+        _await_leader(broker, partition, preferred, broker.loop.now_ms + LONGEST_MS, done)
+        return
+
+    def answered(answer: Any) -> None:
+        (one,) = (one for found in answer.replica_election_results for one in found.partition_result)
+        done((ErrorCode(int(one.error_code)), one.error_message))
+
+    def failed(error: Exception) -> None:
+        done((ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is preferred and does not answer: {error}"))
+
+    asked = {"election_type": int(Election.PREFERRED), "timeout_ms": LONGEST_MS}
+    topics = [{"topic": topic, "partitions": [index]}]
+    broker.ask_other(preferred, KEY, ASKED_VERSION, {**asked, "topic_partitions": topics}, answered, failed)
+
+
+def _await_leader(broker: Broker, partition: Partition, wanted: int, until_ms: int, done: Callable[[Outcome], None]) -> None:
+    placed = _placed(broker, partition, broker.broker_ids)
+    if placed is not None and placed.leader == wanted:
+        done((ErrorCode.NONE, None))
+    elif broker.loop.now_ms >= until_ms:
+        done((ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {wanted} has not taken over within {LONGEST_MS} ms: ask again"))
+    else:
+        again = partial(_await_leader, broker, partition, wanted, until_ms, done)
+        broker.loop.call_at(broker.loop.now_ms + LOOK_EVERY_MS, again)
+
+
+def outcome(placed: Placement | None, kind: int) -> Outcome:
+    """Return why a partition gets no election, `_ELECTION_NEEDED` where it gets one. None: there is no such partition. Pure."""
+    if placed is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"
-    if replicas[0] not in live:
-        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {replicas[0]} has its only replica and is not there: start it"
-    return ErrorCode.ELECTION_NOT_NEEDED, "its only replica leads this partition"
+    if kind == Election.UNCLEAN:
+        if placed.leader != NO_LEADER:
+            return ErrorCode.ELECTION_NOT_NEEDED, f"broker {placed.leader} leads this partition"
+        why = "a replica without all acknowledged records never leads: see `headrace partition recover --dry-run`"
+        return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why
+    preferred = placed.replicas[0]
+    if placed.leader == preferred:
+        return ErrorCode.ELECTION_NOT_NEEDED, f"broker {preferred}, the preferred one, leads this partition"
+    if preferred in placed.offline:
+        has = "has its only replica" if len(placed.replicas) == 1 else "is preferred as leader"
+        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} {has} and is not there: start it"
+    if preferred not in placed.in_sync:
+        why = f"broker {preferred} is preferred as leader and has not caught up yet: ask again when it is in sync"
+        return ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, why
+    return _ELECTION_NEEDED, None
 
 
-def _partition(broker: Broker, topic: str, index: int, live: Collection[int]) -> dict[str, Any]:
-    entry = broker.topics.catalog.topics.get(topic)
-    error, why = outcome(None if entry is None else entry.partitions.get(index), live)
-    return {"partition_id": index, "error_code": error, "error_message": why}
+def _placed(broker: Broker, partition: Partition, live: set[int]) -> Placement | None:
+    entry = broker.topics.catalog.topics.get(partition[0])
+    return None if entry is None else placement(entry, partition[1], live)
+
+
+def _needing(broker: Broker, kind: int, live: set[int]) -> Generator[None, None, dict[Partition, Outcome]]:
+    """Return the outcomes of the partitions that need an election."""
+    found: dict[Partition, Outcome] = {}
+    for name, entry in broker.topics.catalog.topics.items():
+        yield
+        for index in entry.states:
+            result = outcome(placement(entry, index, live), kind)
+            if result[0] != ErrorCode.ELECTION_NOT_NEEDED:
+                found[name, index] = result
+    return found
+
+
+def _answer(version: int, results: Mapping[Partition, Outcome]) -> Generator[None, None, bytes]:
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for (topic, index), (error, why) in results.items():
+        by_topic.setdefault(topic, []).append({"partition_id": index, "error_code": error, "error_message": why})
+    topics = [{"topic": topic, "partition_result": partitions} for topic, partitions in by_topic.items()]
+    message = {"throttle_time_ms": 0, "error_code": ErrorCode.NONE, "replica_election_results": topics}
+    return (yield from control.encode_in_steps(KEY, version, message))

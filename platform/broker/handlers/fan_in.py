@@ -7,7 +7,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Generic, TypeVar
 
 from ...wire.errors import ErrorCode
-from ..errors import NotMorePartitions
+from ..errors import NotEnoughBrokers, NotMorePartitions
 from ..event_loop.deferred_response import DeferredResponse
 from ..event_loop.response_generators import SLICE_NS
 from ..log import LogError
@@ -122,4 +122,6 @@ def code_of(error: Exception) -> ErrorCode:
         return ErrorCode.KAFKA_STORAGE_ERROR
     if isinstance(error, NotMorePartitions):
         return ErrorCode.INVALID_PARTITIONS
+    if isinstance(error, NotEnoughBrokers):
+        return ErrorCode.INVALID_REPLICATION_FACTOR
     return ErrorCode.REQUEST_TIMED_OUT

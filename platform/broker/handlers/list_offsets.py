@@ -3,9 +3,9 @@
 A partition that one request names twice is refused, as in Kafka: the search for a time may open a batch, which costs a thousand
 times what the request costs. The search pauses, so that the loop can serve others.
 
-Trap: while the leader is not known, the response is the retriable error. With offset 0 or -1 clients would begin again. An offset
-that is found has the only leader epoch there is, which its batch carries too. For a time that no record reaches, the response is
-offset -1 without an error.
+Trap: while the leader is not known, or a new leader does not know its high watermark yet, the response is the retriable error.
+With offset 0 or -1 clients would begin again. An offset that is found has the epoch of its batch. For a time that no record
+reaches, the response is offset -1 without an error.
 
 Version 0 knows no records' times. It lists the offsets where segments begin that were last written at or before a time, the
 latest first, as Kafka did until 3.x. librdkafka before 1.6 asks it for begin and end."""
@@ -26,6 +26,8 @@ from .request import Request
 
 KEY = 2
 FIRST_WITH_EPOCH = 4
+FIRST_NOT_AVAILABLE = 5
+"""The version from which a client knows OFFSET_NOT_AVAILABLE (KIP-207)."""
 
 LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
 NOT_FOUND = -1
@@ -66,13 +68,21 @@ def _partition(broker: Broker, topic: str, wanted: Any, version: int) -> Result 
     partition = broker.partitions.get(topic, index)
     if partition is None:
         return _result(index, broker.not_here(topic, index))
-    if version >= FIRST_WITH_EPOCH and (fault := offset_for_leader_epoch.fault_of(int(wanted.current_leader_epoch))) is not None:
-        return _result(index, fault)
+    if version >= FIRST_WITH_EPOCH:
+        fault = offset_for_leader_epoch.fault_of(int(wanted.current_leader_epoch), partition.leader_epoch)
+        if fault is not None:
+            return _result(index, fault)
+    if not partition.knows_high_watermark:
+        return _result(
+            index, ErrorCode.OFFSET_NOT_AVAILABLE if version >= FIRST_NOT_AVAILABLE else ErrorCode.LEADER_NOT_AVAILABLE
+        )
     timestamp_ms = int(wanted.timestamp)
     if timestamp_ms == LATEST:
-        return _result(index, ErrorCode.NONE, partition.high_watermark)
+        end = partition.high_watermark
+        return _result(index, ErrorCode.NONE, end, epoch=offset_for_leader_epoch.epoch_at(partition, end))
     if timestamp_ms == EARLIEST:
-        return _result(index, ErrorCode.NONE, partition.log.log_start_offset)
+        start = partition.log.log_start_offset
+        return _result(index, ErrorCode.NONE, start, epoch=offset_for_leader_epoch.epoch_at(partition, start))
     if timestamp_ms < 0 and timestamp_ms != MAX_TIMESTAMP:
         return _result(index, ErrorCode.UNSUPPORTED_VERSION)  # later versions ask for tiers of storage
     return _at_time(partition, index, timestamp_ms)
@@ -86,16 +96,23 @@ def _at_time(partition: Partition, index: int, timestamp_ms: int) -> Generator[N
         return _result(index, ErrorCode.KAFKA_STORAGE_ERROR)
     if found is None or found[0] >= partition.high_watermark:
         return _result(index, ErrorCode.NONE)
-    return _result(index, ErrorCode.NONE, *found)
+    return _result(index, ErrorCode.NONE, *found, epoch=offset_for_leader_epoch.epoch_at(partition, found[0]))
 
 
-def _result(index: int, error: ErrorCode, offset: int = NOT_FOUND, timestamp_ms: int = -1) -> Result:
+def _result(
+    index: int,
+    error: ErrorCode,
+    offset: int = NOT_FOUND,
+    timestamp_ms: int = -1,
+    *,
+    epoch: int = offset_for_leader_epoch.NOT_KNOWN,
+) -> Result:
     return {
         "partition_index": index,
         "error_code": error,
         "timestamp": timestamp_ms,
         "offset": offset,
-        "leader_epoch": offset_for_leader_epoch.NOT_KNOWN if offset == NOT_FOUND else offset_for_leader_epoch.ONLY_EPOCH,
+        "leader_epoch": epoch,
     }
 
 
@@ -116,6 +133,8 @@ def _found_v0(broker: Broker, topic: str, wanted: Wanted, now_ms: int) -> Result
         return _result_v0(index, broker.not_here(topic, index))
     if wanted.timestamp_ms < EARLIEST:
         return _result_v0(index, ErrorCode.INVALID_REQUEST)
+    if not partition.knows_high_watermark:
+        return _result_v0(index, ErrorCode.LEADER_NOT_AVAILABLE)
     log, high_watermark = partition.log, partition.high_watermark
     starts = [(max(one.base_offset, log.log_start_offset), one.last_append_ms) for one in log.segments]
     if starts[-1][0] < log.log_end_offset:

@@ -2,11 +2,11 @@
 
 Version 12 may ask for topics by id. Traps: librdkafka cannot read long responses of version 9, therefore versions with ids are
 served (decision 18). A topic that does not exist is created on first use, where the settings and the request allow it. The
-response waits a bounded time for that, since clients sleep after LEADER_NOT_AVAILABLE before they ask again. Leader epochs are
-always -1, so that clients validate no positions by them."""
+response waits a bounded time for that, since clients sleep after LEADER_NOT_AVAILABLE before they ask again. Of a
+partition with one replica the leader epoch is -1, so that clients validate no positions by it."""
 
 import struct
-from collections.abc import Container, Generator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 
 from ...runtime.layout import is_internal
 from ...wire import topic_name
@@ -18,6 +18,7 @@ from ...wire.primitives import read_count, read_name, read_string, skip_tags
 from ..event_loop.deferred_response import DeferredResponse
 from ..event_loop.response_generators import ResponseGenerator
 from ..partitions.catalog import Catalog, TopicEntry
+from ..partitions.placement import placement
 from .broker import Broker
 from .request import Request
 
@@ -111,15 +112,17 @@ def _create_then_answer(
             if not waiting:
                 answer()
 
-        partition_count, config = _first_use(broker, name)
-        broker.topics.create(name, partition_count, config, done)
+        partition_count, replication_factor, config = _first_use(broker, name)
+        broker.topics.create(name, partition_count, config, done, replication_factor=replication_factor)
     return deferred
 
 
-def _first_use(broker: Broker, name: str) -> tuple[int, dict[str, str]]:
+def _first_use(broker: Broker, name: str) -> tuple[int, int, dict[str, str]]:
+    """Return partitions, replicas and settings of a topic that is created on first use."""
+    factor = broker.default_replication_factor(name)
     if name.startswith(PLATFORM_PREFIX):
-        return 1, {"retention.ms": "-1"}
-    return broker.settings.num_partitions, {}
+        return 1, factor, {"retention.ms": "-1"}
+    return broker.settings.num_partitions, factor, {}
 
 
 def _answer(
@@ -165,14 +168,25 @@ def _answer(
     return answer
 
 
-def _known(version: int, entry: TopicEntry, alive: Container[int]) -> bytes:
-    partitions = (
-        (index, replicas[0] if replicas and replicas[0] in alive else metadata.NO_LEADER, replicas)
-        for index, replicas in sorted(entry.partitions.items())
-    )
+def _known(version: int, entry: TopicEntry, alive: Collection[int]) -> bytes:
     return metadata.topic(
-        version, entry.name, ErrorCode.NONE, partitions, is_internal=is_internal(entry.name), topic_id=entry.topic_id.bytes
+        version,
+        entry.name,
+        ErrorCode.NONE,
+        _places(entry, alive),
+        is_internal=is_internal(entry.name),
+        topic_id=entry.topic_id.bytes,
     )
+
+
+def _places(entry: TopicEntry, alive: Collection[int]) -> Iterator[metadata.Place]:
+    states = entry.states
+    for index, replicas in sorted(entry.partitions.items()):
+        if len(replicas) <= 1 and index not in states:
+            yield index, replicas[0] if replicas and replicas[0] in alive else metadata.NO_LEADER, replicas, None
+        elif (placed := placement(entry, index, alive)) is not None:
+            copies = (*placed.replicas, *(one for one in placed.targets if one not in placed.replicas))
+            yield index, placed.leader, copies, metadata.Standing(placed.leader_epoch, placed.in_sync, placed.offline)
 
 
 def _by_id(catalog: Catalog, wanted: Sequence[Wanted]) -> Generator[None, None, dict[bytes, TopicEntry]]:

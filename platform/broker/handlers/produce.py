@@ -1,4 +1,4 @@
-"""Produce, key 0, versions 3-9: appends batches to their logs. 0-2 are advertised for old librdkafka's sake and answered
+"""Produce, key 0, versions 3-10: appends batches to their logs. 0-2 are advertised for old librdkafka's sake and answered
 with UNSUPPORTED_VERSION.
 
 Checked here: size, magic and CRC; `batch_rules` checks flags and counts; the log checks sequences and gives the batch its offset.
@@ -35,6 +35,7 @@ from ..log import (
 )
 from ..log.producer_state import FRESH
 from ..partitions.partition import Partition
+from . import current_leaders
 from .batch_rules import NO_TRANSACTIONS, Fault, fault_of
 from .broker import Broker
 from .request import Request
@@ -65,47 +66,57 @@ def handle(broker: Broker, request: Request) -> bytes | DeferredResponse | None:
             partition = find(name, wanted.index)
             if partition is None:
                 answers.append(_error(wanted.index, broker.not_here(name, wanted.index), None))
+            elif partition.is_replicated and (fault := partition.why_no_append(acks)) is not None:
+                answers.append(_error(wanted.index, *fault))
             elif partition.settings.is_mirror or wanted.conditional_start is not None:
                 answers.append(_append_mirrored(partition, wanted, now_ms))
             else:
                 answers.append(_append(partition, wanted.index, wanted.records, now_ms))
-            if partition is not None and partition.acks_on_disk and not answers[-1].error_code:
+            if partition is not None and partition.answers_later and not answers[-1].error_code:
                 waits.append((partition, answers, len(answers) - 1))
         topics.append(produce.ProduceResponseTopic(name, answers))
     if acks == 0:
         _close_if_refused(topics)
         return None
     if waits:
-        return _when_on_disk(broker, version, topics, waits)
-    return _encoded(broker, version, topics)
+        return _when_acknowledged(broker, decoded, request, topics, waits)
+    return _encoded(broker, version, request.peer.listener, topics)
 
 
-def _encoded(broker: Broker, version: int, topics: list[produce.ProduceResponseTopic]) -> bytes:
+def _encoded(broker: Broker, version: int, listener: str, topics: list[produce.ProduceResponseTopic]) -> bytes:
     for _, answers in topics:
         for answer in answers:
             if answer.error_code:
                 broker.metrics.api(KEY).error(answer.error_code)
-    return produce.encode_response(version, produce.ProduceResponse(topics))
+    return produce.encode_response(version, current_leaders.produce_response(broker, version, listener, topics))
 
 
-def _when_on_disk(
-    broker: Broker, version: int, topics: list[produce.ProduceResponseTopic], waits: list[tuple[Partition, list[Answer], int]]
+def _when_acknowledged(
+    broker: Broker,
+    decoded: produce.ProduceRequest,
+    request: Request,
+    topics: list[produce.ProduceResponseTopic],
+    waits: list[tuple[Partition, list[Answer], int]],
 ) -> DeferredResponse:
-    """Return the pending response. It is complete when the flush of each batch, new or there already, has succeeded or failed."""
+    """Return the pending response. It is complete when each batch, new or there already, is on disk or with every in-sync
+    replica, as its topic asks, or when that has failed.
+    """
+    version, listener = request.version, request.peer.listener
     deferred = DeferredResponse()
     deferred.expected_bytes = len(produce.encode_response(version, produce.ProduceResponse(topics)))
     waiting_count = len(waits)
 
-    def flushed(answers: list[Answer], at: int, reason: str | None) -> None:
+    def acknowledged(answers: list[Answer], at: int, fault: Fault | None) -> None:
         nonlocal waiting_count
-        if reason is not None:
-            answers[at] = _error(answers[at].index, ErrorCode.KAFKA_STORAGE_ERROR, reason)
+        if fault is not None:
+            answers[at] = _error(answers[at].index, *fault)
         waiting_count -= 1
         if waiting_count == 0:
-            deferred.complete((_encoded(broker, version, topics),))
+            deferred.complete((_encoded(broker, version, listener, topics),))
 
     for partition, answers, at in waits:
-        partition.when_flushed(partition.log.log_end_offset, partial(flushed, answers, at))
+        end_offset = partition.log.log_end_offset
+        partition.when_acknowledged(end_offset, decoded.acks, decoded.timeout_ms, partial(acknowledged, answers, at))
     return deferred
 
 
@@ -142,7 +153,7 @@ def _append(partition: Partition, index: int, records: memoryview | bytes | None
         appended_ms = now_ms
         header = stamp(records, header, now_ms)  # type: ignore[arg-type]  # a view into the receive buffer
     try:
-        base_offset = log.append(records, now_ms, header=header)[0]  # type: ignore[arg-type]  # a view into the receive buffer
+        base_offset = log.append(records, now_ms, header=header, leader_epoch=partition.leader_epoch)[0]  # type: ignore[arg-type]  # as above
     except (AppendFailed, LogUnusable) as error:
         return _error(index, ErrorCode.KAFKA_STORAGE_ERROR, str(error))
     partition.appended(header.record_count, header.size_bytes)
@@ -204,7 +215,7 @@ def _append_mirrored(partition: Partition, wanted: produce.ProducePartition, now
                 return _error(index, ErrorCode.CORRUPT_MESSAGE, f"the batch at offset {header.position}: its CRC does not match")
             if (fault := _fault(header, of_mirror=True)) is not None:
                 return _error(index, *fault)
-            outcome = partition.log.append_at(batch, source_start, now_ms, header=header)
+            outcome = partition.log.append_at(batch, source_start, now_ms, header=header, leader_epoch=partition.leader_epoch)
             if isinstance(outcome, Refused):
                 return _error(index, _code(outcome), str(outcome))
             if isinstance(outcome, Appended):

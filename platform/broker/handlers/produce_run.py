@@ -6,7 +6,7 @@ bytes (the `RequestTemplate`: version, client id, acks, timeout, topic) are comp
 length (the `BatchLayout`) is computed once for all requests of that length. A request then costs one `unpack_from`, one CRC and
 one `pack`: 2.1 µs, with its part of the system calls.
 
-A run takes versions 3 to 9, one partition a request, one valid batch, the next sequence. It stops before any other request and
+A run takes versions 3 to 10, one partition a request, one valid batch, the next sequence. It stops before any other request and
 leaves it to the general path (`produce.py`), which alone handles errors, duplicates, mirrored topics, append times and full
 segments. A write that fails has appended nothing; the general path then answers each of its requests with its own error.
 `tests/unit/broker/handlers/test_produce_run.py` compares both paths. The buffer is never written to, and nothing of it is kept.
@@ -20,7 +20,6 @@ from typing import Protocol
 
 from ...wire.batch.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
 from ...wire.batch.crc32c import crc32c
-from ...wire.errors import ErrorCode
 from ...wire.messages import produce
 from ..event_loop.deferred_response import Chunks, DeferredResponse
 from ..log import AppendFailed, LogUnusable
@@ -28,7 +27,7 @@ from ..log.segment.batch_run import MOST_PIECES, BatchRun
 from ..metrics import ApiMetrics, clock_ns
 from ..network.peer import Peer
 from ..network.request_header import FIXED_HEADER
-from ..partitions.partition import PartitionTable
+from ..partitions.partition import Fault, PartitionTable
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
 
 MOST_REQUESTS = MOST_PIECES // 2
@@ -149,6 +148,7 @@ class ProduceRuns:
         spans: list[_Span] = []
         part: _Part | None = None
         part_index = records = position = limit = largest = run_producer = run_epoch = due = -1
+        leader_epoch = 0
         at = start
         last = end - template.size
         while at <= last:
@@ -177,6 +177,7 @@ class ProduceRuns:
                 pieces, positions, base_offsets = part.pieces, part.positions, part.base_offsets
                 stamps, sequences = part.stamps, part.sequences
                 run_producer, run_epoch, due = part.producer_id, part.epoch, part.due
+                leader_epoch = part.response.partition.leader_epoch
             frame_end = at + frame_bytes
             next_position = position + size_bytes
             if frame_end > end or next_position > limit or size_bytes > largest or count != record_count:
@@ -197,7 +198,7 @@ class ProduceRuns:
                         break
                     due = (sequence + record_count) & _SEQUENCES
                     sequences.append((sequence, record_count, base_offset))
-            pieces += (PLACED.pack(base_offset, length, 0, MAGIC, crc), body)
+            pieces += (PLACED.pack(base_offset, length, leader_epoch, MAGIC, crc), body)
             correlation_ids.append(correlation_id)
             positions.append(position)
             base_offsets.append(base_offset)
@@ -225,10 +226,11 @@ class ProduceRuns:
             answers = ()
         else:
             answer = _answers(correlation_ids, spans)
-            waits = [one for one in taking if one.response.partition.acks_on_disk]
+            waits = [one for one in taking if one.response.partition.answers_later]
             if waits:
                 answer_failed = partial(_answers, correlation_ids, spans)
-                return template, at, (self._when_on_disk(answer, waits, answer_failed, len(correlation_ids), begun_ns),)
+                pending = self._when_acknowledged(template, answer, waits, answer_failed, len(correlation_ids), begun_ns)
+                return template, at, (pending,)
             answers = (answer,)
         self._latency.add(clock_ns() - begun_ns, len(correlation_ids))
         return template, at, answers
@@ -245,10 +247,13 @@ class ProduceRuns:
             response = template.responses[index] = PartitionResponse(partition, template.version)
             if self._response_count > self._sweep_at:
                 self._sweep()
-        settings = response.partition.settings
+        partition = response.partition
+        settings = partition.settings
         if settings.is_mirror or settings.stamps_append_time:
             return None
-        room = response.partition.log.run_room(now_ms)
+        if partition.is_replicated and partition.why_no_append(template.acks) is not None:
+            return None
+        room = partition.log.run_room(now_ms)
         return None if room is None else _Part(response, *room)
 
     def _sweep(self) -> None:
@@ -283,33 +288,34 @@ class ProduceRuns:
                 answers.append(self._general.answer(frame, api_key, version, correlation_id, client_id_length, peer))
             elif template.acks != 0:
                 answer = part.response.answer(correlation_id, base_offset)
-                if part.response.partition.acks_on_disk:
+                if part.response.partition.answers_later:
                     answer_failed = partial(_failed_answer, part.response, correlation_id)
-                    answers.append(self._when_on_disk(answer, [part], answer_failed, 1, clock_ns()))
+                    answers.append(self._when_acknowledged(template, answer, [part], answer_failed, 1, clock_ns()))
                 else:
                     answers.append(answer)
         return answers
 
-    def _when_on_disk(
+    def _when_acknowledged(
         self,
+        template: RequestTemplate,
         answer: bytes,
         waits: Sequence[_Part],
-        answer_failed: Callable[[dict[int, str]], bytes],
+        answer_failed: Callable[[dict[int, Fault]], bytes],
         request_count: int,
         begun_ns: int,
     ) -> DeferredResponse:
-        """Return a DeferredResponse: `answer` when every part in `waits` is on disk, else what `answer_failed` returns for the
-        reasons of the failed parts."""
+        """Return a DeferredResponse: `answer` when every part in `waits` is as safe as the request and its topic ask, else what
+        `answer_failed` returns for the faults of the failed parts."""
         deferred = DeferredResponse()
         deferred.expected_bytes = len(answer)
-        failed: dict[int, str] = {}
+        failed: dict[int, Fault] = {}
         waiting_count = len(waits)
 
-        def flushed(part: _Part, reason: str | None) -> None:
+        def acknowledged(part: _Part, fault: Fault | None) -> None:
             nonlocal waiting_count
-            if reason is not None:
-                failed[id(part)] = reason
-                self._metrics.error(ErrorCode.KAFKA_STORAGE_ERROR, len(part.positions))
+            if fault is not None:
+                failed[id(part)] = fault
+                self._metrics.error(fault[0], len(part.positions))
             waiting_count -= 1
             if waiting_count == 0:
                 self._latency.add(clock_ns() - begun_ns, request_count)
@@ -317,7 +323,8 @@ class ProduceRuns:
 
         for part in waits:
             part.pieces = []  # views into the buffer, which is used again before the flush ends
-            part.response.partition.when_flushed(part.position, partial(flushed, part))
+            end_offset, done = part.position, partial(acknowledged, part)
+            part.response.partition.when_acknowledged(end_offset, template.acks, template.timeout_ms, done)
         return deferred
 
     def _template_of(self, buffer: memoryview, start: int, end: int) -> RequestTemplate | None:
@@ -325,19 +332,21 @@ class ProduceRuns:
         found = read_template(buffer, start, end)
         if found is None:
             return None
-        key, topic, acks = found
+        key, topic, acks, timeout_ms = found
         template = self._templates.get(key)
         if template is None:
             if not self._partitions.of_topic(topic):
                 return None
             if len(self._templates) >= MOST_TEMPLATES:
                 del self._templates[next(iter(self._templates))]
-            template = self._templates[key] = RequestTemplate(key, topic, acks, self._responses.setdefault((topic, key[0]), {}))
+            template = self._templates[key] = RequestTemplate(
+                key, topic, acks, timeout_ms, self._responses.setdefault((topic, key[0]), {})
+            )
         return template
 
 
-def _answers(correlation_ids: Sequence[int], spans: Sequence[_Span], failed: Mapping[int, str] = MappingProxyType({})) -> bytes:
-    """Return the responses of a run, joined. `failed` has the reasons of the parts whose flush failed, by their ids."""
+def _answers(correlation_ids: Sequence[int], spans: Sequence[_Span], failed: Mapping[int, Fault] = MappingProxyType({})) -> bytes:
+    """Return the responses of a run, joined. `failed` has the faults of the parts that are not acknowledged, by their ids."""
     if len(spans) == 1 and not failed:
         part = spans[0][1]
         pack, size, middle, rest = part.response.ready()
@@ -354,9 +363,9 @@ def _answers(correlation_ids: Sequence[int], spans: Sequence[_Span], failed: Map
     )
 
 
-def _failed_answer(response: PartitionResponse, correlation_id: int, failed: Mapping[int, str]) -> bytes:
-    (reason,) = failed.values()
-    return response.refusal(correlation_id, reason)
+def _failed_answer(response: PartitionResponse, correlation_id: int, failed: Mapping[int, Fault]) -> bytes:
+    (fault,) = failed.values()
+    return response.refusal(correlation_id, fault)
 
 
 def _requests(correlation_ids: Sequence[int], spans: Sequence[_Span]) -> Iterator[tuple[int, _Part, int]]:

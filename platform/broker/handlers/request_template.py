@@ -14,11 +14,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from ...wire.batch.batch_header import HEADER_SIZE, LENGTH_PREFIX_SIZE, MAGIC
-from ...wire.errors import ErrorCode, WireError
+from ...wire.errors import WireError
 from ...wire.messages import produce
 from ...wire.primitives import INT, count, read_name, string
 from ..network.request_header import FIXED_HEADER, body_start
-from ..partitions.partition import Partition
+from ..partitions.partition import Fault, Partition
 from .batch_rules import fault_of
 
 LONGEST_PREFIX = 1_024
@@ -81,9 +81,10 @@ class PartitionResponse:
         pack, size, middle, rest = self.ready()
         return pack(size, correlation_id, middle, base_offset, rest)
 
-    def refusal(self, correlation_id: int, reason: str) -> bytes:
-        """Return the response to a request whose flush failed."""
-        body = self._body(ErrorCode.KAFKA_STORAGE_ERROR, -1, reason)
+    def refusal(self, correlation_id: int, fault: Fault) -> bytes:
+        """Return the response to a request whose batch was appended and is not acknowledged."""
+        code, reason = fault
+        body = self._body(code, -1, reason)
         header = b"\0" if self.flexible else b""
         return _HEAD.pack(4 + len(header) + len(body), correlation_id) + header + body
 
@@ -101,12 +102,12 @@ Key = tuple[int, int, bytes]
 class RequestTemplate:
     """What requests to one topic have in common when they have the same bytes up to the partition."""
 
-    __slots__ = ("acks", "layout", "length_bytes", "prefix", "responses", "size", "topic", "unpack", "version")
+    __slots__ = ("acks", "layout", "length_bytes", "prefix", "responses", "size", "timeout_ms", "topic", "unpack", "version")
 
-    def __init__(self, key: Key, topic: str, acks: int, responses: dict[int, PartitionResponse]) -> None:
+    def __init__(self, key: Key, topic: str, acks: int, timeout_ms: int, responses: dict[int, PartitionResponse]) -> None:
         self.version, self.length_bytes, self.prefix = key
         self.topic = topic
-        self.acks = acks
+        self.acks, self.timeout_ms = acks, timeout_ms
         self.responses = responses
         layout = struct.Struct(f">8si{len(self.prefix)}si{self.length_bytes + _LEAD.size}sI6s8xq14si")
         self.unpack = layout.unpack_from
@@ -114,18 +115,18 @@ class RequestTemplate:
         self.layout: BatchLayout | None = None
 
 
-def read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
-    """Return the key, topic and acks of the request at `buffer[start]`, None when no run takes it or it is malformed."""
+def read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int, int] | None:
+    """Return the key, topic, acks and timeout of the request at `buffer[start]`, None when no run takes it or it is malformed."""
     try:
         return _read_template(buffer, start, end)
     except (WireError, struct.error, IndexError):
         return None
 
 
-def _read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int] | None:
+def _read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, int, int] | None:
     size, _, version, _, client_id_length = FIXED_HEADER.unpack_from(buffer, start)
     frame = buffer[start : min(start + 4 + size, end)]
-    if not produce.MIN_VERSION <= version <= produce.MAX_VERSION:
+    if not produce.MIN_VERSION <= version <= produce.MAX_SERVED:
         return None
     flexible = version >= produce.FIRST_FLEXIBLE
     at = body_start(frame, client_id_length, flexible=flexible)
@@ -133,6 +134,7 @@ def _read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, 
     acks_at = at + len(none)
     topics_at = acks_at + 6
     acks = int.from_bytes(frame[acks_at : acks_at + 2], "big", signed=True)
+    timeout_ms = int.from_bytes(frame[acks_at + 2 : topics_at], "big", signed=True)
     if frame[at:acks_at] != none or acks not in (-1, 0, 1) or frame[topics_at : topics_at + len(one)] != one:
         return None
     topic, at = read_name(frame, topics_at + len(one), flexible=flexible)
@@ -146,7 +148,7 @@ def _read_template(buffer: memoryview, start: int, end: int) -> tuple[Key, str, 
             length_bytes += 1
     if at > LONGEST_PREFIX or length_bytes > 4:
         return None
-    return (version, length_bytes, bytes(frame[12:at])), topic, acks
+    return (version, length_bytes, bytes(frame[12:at])), topic, acks, timeout_ms
 
 
 def layout_of(template: RequestTemplate, word: bytes, lead: bytes, kind: bytes) -> BatchLayout | None:

@@ -18,7 +18,7 @@ from ..metrics import UNKNOWN_API, ApiMetrics, clock_ns
 from ..network.peer import Peer
 from ..network.request_header import body_start
 from . import api_versions, produce
-from .api_table import TABLE
+from .api_table import BETWEEN_BROKERS, TABLE
 from .broker import Answer, Broker
 from .produce_run import ProduceRuns
 from .request import Request
@@ -41,8 +41,9 @@ class Router:
         self._request_max_bytes = broker.settings.request_max_bytes
         served = {key: (api.name, api.served_from, api.highest) for key, api in TABLE.items()}
         self._unserved = Unserved(served, RateLimitedLog(log, lambda: broker.loop.now_ms))
-        self._flexible_from = {key: FIRST_FLEXIBLE.get(key, NEVER) for key in TABLE}
-        self._counted = {key: broker.metrics.api(key) for key in TABLE}
+        self._served = {**TABLE, **BETWEEN_BROKERS}
+        self._flexible_from = {key: FIRST_FLEXIBLE.get(key, NEVER) for key in self._served}
+        self._counted = {key: broker.metrics.api(key) for key in self._served}
         self._runs = ProduceRuns(broker.partitions, broker.now_ms, broker.metrics.api(produce.KEY), self)
         self.take_run = self._runs.take
 
@@ -55,7 +56,7 @@ class Router:
         begun_ns = clock_ns()
         if peer.guard is not None:
             peer.guard.check(api_key)
-        api = TABLE.get(api_key)
+        api = self._served.get(api_key)
         if api is None:
             return self._refused(frame, api_key, version, correlation_id, client_id_length, peer)
         flexible = version >= self._flexible_from[api_key]

@@ -45,6 +45,8 @@ class RecoveryReport:
     """How much was cut off the last segment's file, not counting mere zeros: 0 after a clean stop."""
     cut_reason: str | None
     bad_ranges: tuple[BadRange, ...]
+    flushed_to: int = 0
+    """Everything before this offset was known to be on disk when the opening began."""
 
 
 class Recovered(NamedTuple):
@@ -141,6 +143,7 @@ def recover(folder: Path, *, producers: ProducerStates, index_interval_bytes: in
             cut_bytes=found.cut_bytes,
             cut_reason=found.cut_reason,
             bad_ranges=tuple(bad for segment in segments for bad in segment.index.bad_ranges),
+            flushed_to=flushed_offset,
         ),
     )
 

@@ -6,7 +6,7 @@ as many topics, the remaining ones are summed under an empty label."""
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from ...wire.errors import ErrorCode
 from ..metrics import BrokerMetrics, Durations
 from .group_lag import LagSnapshot
 from .metrics_snapshot import PartitionReading, Snapshot
+from .replication import ReplicationCounts
 
 PREFIX = "headrace_broker_"
 CONNECTION_REASONS = ("accept_failed", "no_descriptors_left", "too_many_connections")
@@ -62,7 +63,20 @@ TABLE: Mapping[str, Family] = {
         "histogram", ("api",), "Time from the complete request to the complete response, including the wait of a parked fetch."
     ),
     "request_errors_total": Family("counter", ("api", "error"), "Error codes in responses. Each code of a response counts."),
-    "partitions": Family("gauge", ("topic",), "Partitions on this broker."),
+    "partitions": Family("gauge", ("topic",), "Partitions that this broker keeps a replica of."),
+    "leaders": Family("gauge", (), "Partitions that this broker leads."),
+    "under_replicated_partitions": Family("gauge", (), "Of them, those that have not all their replicas in sync."),
+    "under_min_insync_partitions": Family(
+        "gauge", (), "Of them, those with fewer replicas in sync than min.insync.replicas: acks=all is not acknowledged."
+    ),
+    "offline_partitions": Family("gauge", (), "Partitions of the whole cluster that no live broker leads."),
+    "preferred_replica_imbalance": Family(
+        "gauge", (), "Partitions of the whole cluster that another broker leads than the preferred one."
+    ),
+    "leader_changes_total": Family("counter", (), "Leader epochs begun in the whole cluster, as this broker saw them."),
+    "follower_lag_bytes": Family(
+        "gauge", ("topic", "partition", "follower"), "Bytes of a partition led here that the follower has not acknowledged."
+    ),
     "log_size_bytes": Family("gauge", ("topic", "partition"), "Size of the log's files."),
     "log_start_offset": Family("gauge", ("topic", "partition"), "First offset that can be fetched."),
     "log_end_offset": Family("gauge", ("topic", "partition"), "Position of the next batch."),
@@ -117,6 +131,7 @@ class Source(NamedTuple):
     snapshot: Callable[[], Snapshot | None]
     group_lag: Callable[[], LagSnapshot]
     tree_copied_at: Callable[[], float | None]
+    replication: Callable[[], ReplicationCounts]
 
 
 Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
@@ -139,6 +154,7 @@ class MetricsPage:
             **of_process(source),
             **of_snapshot(source.snapshot(), source.partitions_max),
             **of_groups(source.group_lag(), source.partitions_max),
+            **of_replication(source.replication()),
         }
         for name, (kind, labels, doc) in TABLE.items():
             if name in samples:
@@ -220,6 +236,7 @@ def of_snapshot(snapshot: Snapshot | None, partitions_max: int) -> Samples:
         "log_end_offset": of_logs(lambda one: one.end_offset),
         "high_watermark": of_logs(lambda one: one.high_watermark),
         "log_unflushed_bytes": of_logs(lambda one: one.end_offset - one.flushed_offset),
+        "follower_lag_bytes": list(follower_lags(partitions, partitions_max).items()),
         "logs_failed": [((), sum(one.has_failed for one in partitions))],
         "log_bad_ranges": [((), sum(one.bad_ranges for one in partitions))],
         "recovery_cut_bytes": [((), sum(one.cut_bytes for one in partitions))],
@@ -229,6 +246,30 @@ def of_snapshot(snapshot: Snapshot | None, partitions_max: int) -> Samples:
         "groups": [((state,), count) for state, count in sorted(states.items())],
         "group_members": [((), sum(members for _, members in snapshot.groups))],
     }
+
+
+def of_replication(counts: ReplicationCounts) -> Samples:
+    """Return what is wrong with the cluster's partitions. Pure."""
+    return {
+        "leaders": [((), counts.leaders)],
+        "under_replicated_partitions": [((), counts.under_replicated)],
+        "under_min_insync_partitions": [((), counts.under_min_insync)],
+        "offline_partitions": [((), counts.offline)],
+        "preferred_replica_imbalance": [((), counts.led_elsewhere)],
+        "leader_changes_total": [((), counts.leader_changes)],
+    }
+
+
+def follower_lags(partitions: Sequence[PartitionReading], series_max: int) -> dict[tuple[str, ...], float]:
+    """Return how far followers are behind: at most `series_max` series by partition, else by topic, else all in one. Pure."""
+    count = sum(len(one.follower_lags) for one in partitions)
+    lags: dict[tuple[str, ...], float] = {}
+    for one in partitions:
+        for follower, lag in one.follower_lags.items():
+            key = (one.topic, str(one.partition) if count <= series_max else "", str(follower))
+            key = key if key in lags or len(lags) < series_max else ("", "", "")
+            lags[key] = lags.get(key, 0) + lag
+    return lags
 
 
 def of_groups(taken: LagSnapshot, series_max: int) -> Samples:

@@ -3,11 +3,12 @@
 The loop owns this state, so the reading runs on the loop thread, a part each turn. A partition takes one or two microseconds."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple, Protocol
 
 from ..event_loop.loop import Loop, monotonic_ms
 from ..partitions.partition import Partition, PartitionTable
+from ..partitions.replicated_partition import ReplicatedPartition
 
 PARTITIONS_A_TURN = 100
 
@@ -29,6 +30,8 @@ class PartitionReading(NamedTuple):
     cut_bytes: int
     """Bytes that recovery cut off when the log was opened."""
     has_failed: bool
+    follower_lags: Mapping[int, int] = {}  # a named tuple's default, never changed
+    """Of a replicated partition: bytes that each follower has not acknowledged."""
 
 
 class Snapshot(NamedTuple):
@@ -74,12 +77,13 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
         taken.append(Snapshot(readings, server.connection_count, server.input_bytes, server.output_bytes, list(groups())))
         done.set()
 
-    loop.post(lambda: read_next(list(table)))
+    loop.post(lambda: read_next(list(table.kept())))
     return taken[0] if done.wait(within_ms / 1000) else None
 
 
 def _reading(partition: Partition) -> PartitionReading:
     log = partition.log
+    lags = partition.replica.lags() if isinstance(partition, ReplicatedPartition) else {}
     return PartitionReading(
         partition.topic,
         partition.index,
@@ -94,4 +98,5 @@ def _reading(partition: Partition) -> PartitionReading:
         len(log.bad_ranges),
         log.recovery.cut_bytes,
         log.failure is not None,
+        lags,
     )

@@ -17,11 +17,13 @@ from ...wire.errors import ErrorCode
 from ...wire.messages import produce
 from ..event_loop.loop import Loop, monotonic_ms
 from ..metrics import BrokerMetrics, Durations
+from ..partitions.catalog import Catalog
 from ..partitions.partition import PartitionTable
 from ..settings.broker_settings import BrokerSettings
 from . import health, metrics_snapshot
 from .group_lag import LagSnapshot
 from .metrics_page import MetricsPage, Source
+from .replication import ReplicationReader
 
 ANSWER_MS = 1_000
 """Health checks and scrapers give up after a few seconds."""
@@ -67,6 +69,8 @@ class Parts:
     """When ZooKeeper's tree was last copied, in seconds of the epoch."""
     session: WatchedSession
     api_names: Mapping[int, str]
+    catalog: Callable[[], Catalog]
+    """The cluster as this broker knows it."""
 
 
 class MonitoringPages:
@@ -111,6 +115,7 @@ class MonitoringPages:
             ),
             group_lag=lambda: parts.group_lag(ANSWER_MS),
             tree_copied_at=parts.tree_copied_at,
+            replication=ReplicationReader(parts.catalog, settings.broker_id, settings.topic_defaults).read,
         )
         self._metrics = MetricsPage(source)
         parts.session.on_change(self._session_changed)
@@ -175,7 +180,7 @@ class MonitoringPages:
         done = threading.Event()
 
         def look() -> None:
-            found.append(tuple(f"{one.topic}-{one.index}" for one in parts.partitions if one.log.failure is not None))
+            found.append(tuple(f"{one.topic}-{one.index}" for one in parts.partitions.kept() if one.log.failure is not None))
             done.set()
 
         self._loop.post(look)

@@ -4,6 +4,7 @@ Decisions and bookkeeping run on the loop thread, in short turns; writing and re
 their content."""
 
 from collections import deque
+from collections.abc import Callable
 
 from ...runtime.logs import get_logger
 from ..event_loop.loop import Loop
@@ -54,13 +55,19 @@ class Checkpoints:
         self._table = table
         self._changed = table.follow()
         self._worker.start()
-        self._to_verify.extend(table)
-        self._logged = {partition: set(known) for partition in table if (known := partition.log.bad_ranges)}
+        self._to_verify.extend(table.kept())
+        self._logged = {partition: set(known) for partition in table.kept() if (known := partition.log.bad_ranges)}
         self._loop.call_at(self._loop.now_ms + CHECKPOINT_EVERY_MS, self._begin_pass)
         self._loop.call_at(self._loop.now_ms + SCRUB_EVERY_MS, self._verify)
 
     def stop(self) -> None:
         self._worker.stop()
+
+    def run_behind(self, job: Callable[[], None], done: Callable[[None], None], failed: Callable[[Exception], None]) -> bool:
+        """Run `job` on the worker, behind what is under way for any log: it then has a log for itself that no partition uses any
+        more. Return False when too much waits already.
+        """
+        return self._worker.submit(job, done, failed)
 
     # -- sidecars ----------------------------------------------------------------------------------
 
@@ -132,6 +139,9 @@ class Checkpoints:
             if self._allowance_bytes <= 0 or jobs_left <= 0:
                 break
             partition = self._to_verify[0]
+            if partition.is_gone:  # its log may be in use elsewhere: a replica's goes on under another object
+                self._to_verify.popleft()
+                continue
             job = partition.log.scrub_job()
             if job is not None:
                 if self._run(partition, job, jobs_left):
@@ -171,7 +181,7 @@ class Checkpoints:
         return self._worker.submit(job.run, done, failed)
 
     def _look_again(self) -> None:
-        self._to_verify.extend(self._table)
+        self._to_verify.extend(self._table.kept())
         self._logged = {partition: logged for partition, logged in self._logged.items() if not partition.is_gone}
         self._verify()
 

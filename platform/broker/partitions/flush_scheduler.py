@@ -8,13 +8,13 @@ Trap: never run two flushes of one log together. The system reports a failed wri
 for lost data."""
 
 from collections import OrderedDict
+from typing import Protocol
 
 from ...runtime.logs import get_logger
 from ..event_loop.loop import Loop
-from ..log import FlushJob, LogError
+from ..log import FlushJob, LogError, PartitionLog
 from ..metrics import Durations, clock_ns
 from .flusher import Flusher
-from .partition import Partition
 
 log = get_logger(__name__)
 
@@ -22,14 +22,37 @@ RETRY_MS = 1_000
 """How long until a flush that could not begin (no file descriptor left, say) is tried again."""
 
 
+class Flushable(Protocol):
+    """What a flush is asked for and reported to: a partition, or the replica that outlives its partition's role."""
+
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def index(self) -> int: ...
+
+    @property
+    def log(self) -> PartitionLog: ...
+
+    @property
+    def acks_on_disk(self) -> bool: ...
+
+    @property
+    def is_gone(self) -> bool: ...
+
+    def flushed(self) -> None: ...
+
+    def flush_failed(self, why: str) -> None: ...
+
+
 class _Lane:
-    """Partitions that wait for one flusher, in the order of asking."""
+    """Those that wait for one flusher, in the order of asking."""
 
     __slots__ = ("due", "flusher", "running_count")
 
     def __init__(self, flusher: Flusher) -> None:
         self.flusher = flusher
-        self.due: OrderedDict[Partition, None] = OrderedDict()
+        self.due: OrderedDict[Flushable, None] = OrderedDict()
         self.running_count = 0
 
 
@@ -41,23 +64,30 @@ class FlushScheduler:
         self._loop = loop
         self._awaited = _Lane(awaited)
         self._quiet = _Lane(quiet)
-        self._running: dict[Partition, _Lane | None] = {}
-        """Partitions whose flush is under way, and the lane in which another was requested meanwhile."""
+        self._running: dict[Flushable, _Lane | None] = {}
+        """Those whose flush is under way, and the lane in which another was requested meanwhile."""
         self._is_arranged = False
         self.durations = Durations()
         self.failed_count = 0
         """Both for metrics."""
 
-    def ask(self, partition: Partition) -> None:
+    def ask(self, partition: Flushable) -> None:
         """Flush what the partition's log holds now, as soon as a thread is free. Hot: once an append."""
         self._ask(partition, self._awaited)
 
-    def ask_in_background(self, partition: Partition) -> None:
+    def ask_in_background(self, partition: Flushable) -> None:
         """Flush it soon, behind the flushes that somebody waits for."""
         if partition not in self._awaited.due:
             self._ask(partition, self._quiet)
 
-    def _ask(self, partition: Partition, lane: _Lane) -> None:
+    def forget(self, partition: Flushable) -> None:
+        """Begin no flush of it that was asked for before: its log is closed now. One that is under way goes on."""
+        for lane in (self._awaited, self._quiet):
+            lane.due.pop(partition, None)
+        if partition in self._running:
+            self._running[partition] = None
+
+    def _ask(self, partition: Flushable, lane: _Lane) -> None:
         if partition in self._running:
             if self._running[partition] is not self._awaited:
                 self._running[partition] = lane
@@ -77,7 +107,7 @@ class FlushScheduler:
                 elif not partition.is_gone:
                     self._start(partition, lane)
 
-    def _start(self, partition: Partition, lane: _Lane) -> None:
+    def _start(self, partition: Flushable, lane: _Lane) -> None:
         failure = partition.log.failure
         if failure is not None:
             # If it were tried again, the system would report success for pages that it has dropped.
@@ -108,7 +138,7 @@ class FlushScheduler:
         self._running[partition] = None
         lane.running_count += 1
 
-    def _done(self, partition: Partition, lane: _Lane, job: FlushJob) -> None:
+    def _done(self, partition: Flushable, lane: _Lane, job: FlushJob) -> None:
         asked_in = self._ended(partition, lane)
         if not partition.is_gone:
             job.done()
@@ -117,7 +147,7 @@ class FlushScheduler:
             partition.flushed()
         self._begin()
 
-    def _failed(self, partition: Partition, lane: _Lane, job: FlushJob, error: Exception) -> None:
+    def _failed(self, partition: Flushable, lane: _Lane, job: FlushJob, error: Exception) -> None:
         self._ended(partition, lane)
         if not partition.is_gone:
             why = str(job.failed(error))
@@ -125,11 +155,11 @@ class FlushScheduler:
             partition.flush_failed(why)
         self._begin()
 
-    def _ended(self, partition: Partition, lane: _Lane) -> _Lane | None:
+    def _ended(self, partition: Flushable, lane: _Lane) -> _Lane | None:
         lane.running_count -= 1
         return self._running.pop(partition)
 
-    def _not_begun(self, partition: Partition, why: str) -> None:
+    def _not_begun(self, partition: Flushable, why: str) -> None:
         """Nothing is lost: waiting producers get an error and send again, and the log is flushed a little later."""
         log.error("flush_not_begun", topic=partition.topic, partition=partition.index, why=why)
         partition.flush_failed(why)

@@ -10,7 +10,7 @@ from ..event_loop.worker import Worker
 from ..log import DeletedSegment, ExpireJob, LogError, erase_now
 from ..metrics import Durations
 from ..settings.broker_settings import BrokerSettings
-from .flush_scheduler import FlushScheduler
+from .flush_scheduler import Flushable, FlushScheduler
 from .flusher import Flusher, ThreadFlush
 from .partition import Partition, PartitionTable
 
@@ -67,12 +67,16 @@ class Maintenance:
     def failed_flush_count(self) -> int:
         return self._scheduler.failed_count
 
-    def flush(self, partition: Partition, within_ms: int = 0) -> None:
+    def flush(self, partition: Flushable, within_ms: int = 0) -> None:
         """Flush the partition's log, as it is when the flush begins, within about `within_ms`; 0: as soon as possible."""
         if within_ms > 0:
             self._loop.call_at(self._loop.now_ms + within_ms, lambda: self._scheduler.ask(partition))
         else:
             self._scheduler.ask(partition)
+
+    def forget_flush(self, partition: Flushable) -> None:
+        """Begin no flush that was asked for before: the log is closed now."""
+        self._scheduler.forget(partition)
 
     def dispose(self, job: Callable[[], None]) -> None:
         """Run `job` soon, off the loop. A failure is logged."""
@@ -108,7 +112,7 @@ class Maintenance:
             if note is not None:
                 notes.append(note)
             if partition.log.has_unflushed_segments:
-                self._scheduler.ask_in_background(partition)
+                self._scheduler.ask_in_background(partition.flush_target)
             elif note is None:
                 self._changed.discard(partition)
 
@@ -133,7 +137,8 @@ class Maintenance:
             log.error("retention_failed", topic=partition.topic, partition=partition.index, why=str(error))
 
         try:
-            job = partition.log.expire_job(self._now_ms(), erase=self._erase)
+            bound = partition.high_watermark if partition.is_replicated else None
+            job = partition.log.expire_job(self._now_ms(), up_to_offset=bound, erase=self._erase)
         except (LogError, OSError) as error:
             failed(error)
             return

@@ -22,13 +22,14 @@ from ..log import FolderFault, LogConfig, LogError, PartitionLog, topic_note
 from ..settings import topic_settings
 from ..settings.topic_settings import TopicSettings
 from .catalog import BrokerAddress, TopicEntry
+from .replica_log import ReplicaLog, open_replica
 
 log = get_logger(__name__)
 
 CLOSED_AT_ONCE = 16
 REPLACED = "replaced"
 
-Opened = tuple[PartitionLog, TopicSettings]
+Opened = tuple[PartitionLog | ReplicaLog, TopicSettings]
 Wanted = tuple[Mapping[int, tuple[int, ...]], Mapping[str, str]]
 """A topic to create: the brokers of each partition, and its own settings."""
 Outcome = bool | Exception
@@ -81,18 +82,22 @@ class OpenLogs:
         brokers: BrokerRegistry,
         now_ms: Callable[[], int],
         check_cluster: Callable[[], None] = lambda: None,
+        delete_states: Callable[[UUID], None] = lambda topic_id: None,
+        has_lost_memory: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`check_cluster` raises CoordinationError if ZooKeeper has lost the tree: then no topic has gone, its node has, and none
-        is made.
+        """`delete_states` removes the nodes of a topic's replicas. `check_cluster` raises CoordinationError if ZooKeeper has lost
+        the tree: then no topic has gone, its node has, and none is made.
         """
         self._check_cluster = check_cluster
+        self._delete_states = delete_states
+        self._has_lost_memory = has_lost_memory
         self._data = data
         self._broker_id = broker_id
         self._defaults = defaults
         self._topics = topics
         self._brokers = brokers
         self._now_ms = now_ms
-        self._open: dict[str, dict[int, PartitionLog]] = {}
+        self._open: dict[str, dict[int, PartitionLog | ReplicaLog]] = {}
         self._known: dict[str, _Known] = {}
         self._entries: dict[str, TopicEntry] = {}
         """Those of `_known`."""
@@ -126,7 +131,11 @@ class OpenLogs:
         if lists:
             self._addresses = {
                 broker.broker_id: BrokerAddress(
-                    broker_id=broker.broker_id, host=broker.host, port=broker.port, endpoints=broker.endpoints
+                    broker_id=broker.broker_id,
+                    host=broker.host,
+                    port=broker.port,
+                    endpoints=broker.endpoints,
+                    start_number=broker.start_number,
                 )
                 for broker in self._brokers.list()
             }
@@ -206,7 +215,15 @@ class OpenLogs:
         """Remove topics from ZooKeeper; where an id is given, only a topic with that id. Return for each whether it was there, or
         why that is unknown. The logs of removed topics stay until `set_aside`. Raises: CoordinationError.
         """
+        replicated = {
+            topic: known.info.topic_id
+            for topic in topics
+            if (known := self._known.get(topic)) is not None and any(len(ids) > 1 for ids in known.info.partitions.values())
+        }
         outcomes: dict[str, Outcome] = {**self._topics.delete_many(topics)}
+        for topic, topic_id in replicated.items():
+            if outcomes[topic] is True:
+                self._delete_states(topic_id)
         for topic, outcome in outcomes.items():
             if outcome is True or (outcome is False and topics[topic] is None):
                 self._retiring.add(topic)
@@ -325,12 +342,38 @@ class OpenLogs:
             return
         logs = self._open.setdefault(topic, {})
         for index, replicas in known.entry.partitions.items():
-            if self._broker_id not in replicas[:1]:
+            if self._broker_id not in (replicas if len(replicas) > 1 else replicas[:1]):
                 continue
-            partition_log = logs.get(index)
-            if partition_log is None:
-                partition_log = logs[index] = self._recovered(topic, index, known.entry.topic_id, log_config(settings))
-            opened[topic, index] = (partition_log, settings)
+            opened_log = logs.get(index)
+            if opened_log is None:
+                topic_id, config = known.entry.topic_id, log_config(settings)
+                if len(replicas) == 1:
+                    opened_log = logs[index] = self._recovered(topic, index, topic_id, config)
+                else:
+                    opened_log = self._replica(topic, index, topic_id, config)
+                    if opened_log is None:
+                        continue
+                    logs[index] = opened_log
+            opened[topic, index] = (opened_log, settings)
+
+    def _replica(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> ReplicaLog | None:
+        """Open the log of one of several replicas. One that cannot be opened is left out: the others serve the partition."""
+        try:
+            partition_log = self._recovered(topic, index, topic_id, config)
+            try:
+                return open_replica(partition_log, topic_id, self._now_ms, has_lost_memory=self._has_lost_memory())
+            except (LogError, OSError):
+                partition_log.close()
+                raise
+        except (LogError, OSError) as error:
+            log.error(
+                "replica_not_opened",
+                topic=topic,
+                partition=index,
+                why=str(error),
+                what_to_do="while other replicas are in sync: move the partition's folder away and start this broker again",
+            )
+            return None
 
     def _recovered(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """Open a log, in an empty folder if the present one belongs to another topic of this name."""
@@ -368,7 +411,7 @@ class OpenLogs:
         return partition_log
 
 
-def _closed(logs: Mapping[tuple[str, int], PartitionLog]) -> dict[tuple[str, int], LogError]:
+def _closed(logs: Mapping[tuple[str, int], PartitionLog | ReplicaLog]) -> dict[tuple[str, int], LogError]:
     """Flush and close logs, several in parallel, as the disk merges flushes. Return the errors of those that failed."""
     faults: dict[tuple[str, int], LogError] = {}
     with ThreadPoolExecutor(CLOSED_AT_ONCE) as threads:

@@ -24,6 +24,8 @@ LONGEST_PAUSE_MS = 50
 MOST_WAITING = 10_000
 """Topics; further ones are reported as created at once."""
 LARGEST_ANSWER_BYTES = 64 << 20
+ANSWER_S = 10.0
+"""How long another broker may take to answer one question."""
 
 Ready = Callable[[], None]
 Connect = Callable[[BrokerAddress, float], socket.socket]
@@ -55,6 +57,29 @@ class OtherBrokers:
             return
         self._waiting.setdefault(topic, []).append(ready)
         self._ask()
+
+    def ask(
+        self,
+        broker_id: int,
+        api_key: int,
+        version: int,
+        message: Mapping[str, object],
+        done: Callable[[Any], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
+        """Send one request to another broker. `done` gets its decoded answer, `failed` why there is none, within `ANSWER_S`."""
+        address = next((one for one in self._others() if one.broker_id == broker_id), None)
+        if address is None:
+            failed(ConnectionError(f"broker {broker_id} is not there"))
+            return
+
+        def job() -> Any:
+            with self._connect(address, ANSWER_S) as connection:
+                connection.settimeout(ANSWER_S)
+                return ask(connection, api_key, version, message)
+
+        if not self._worker.submit(job, done, failed):
+            failed(OSError("too many questions to other brokers wait already"))
 
     def _ask(self) -> None:
         if self._is_asking or not self._waiting:

@@ -5,11 +5,13 @@ Lives on the loop thread. Knows the log below it and no API above it."""
 
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from ...runtime.logs import get_logger
+from ...wire.errors import ErrorCode
 from ..log import PartitionLog
 from ..settings.topic_settings import FLUSH_INTERVAL_MS, TopicSettings
+from .flush_scheduler import Flushable
 
 log = get_logger(__name__)
 
@@ -18,6 +20,11 @@ MOST_FLUSH_WAITERS = 100_000
 
 Flushed = Callable[[str | None], None]
 """Called once, on the loop thread: with None when the records are on disk, else with the reason why that is unknown."""
+
+
+Fault = tuple[ErrorCode, str]
+Acknowledged = Callable[[Fault | None], None]
+"""Called once, on the loop thread: with None when the records are as safe as the producer asked, else with the error."""
 
 
 class Waiter(Protocol):
@@ -46,16 +53,20 @@ class Partition:
         "_unflushed_count",
         "_waiters",
         "acks_on_disk",
+        "answers_later",
         "bytes_in",
         "bytes_out",
         "index",
         "is_gone",
+        "leader_epoch",
         "log",
         "messages_in",
         "settings",
         "topic",
         "touched",
     )
+
+    is_replicated: ClassVar[bool] = False
 
     def __init__(self, topic: str, index: int, log: PartitionLog, settings: TopicSettings, ask_flush: "AskFlush") -> None:
         self.topic = topic
@@ -64,6 +75,10 @@ class Partition:
         self.settings = settings
         self.acks_on_disk = settings.acks_on_disk
         """Whether an acknowledgement waits for `when_flushed`."""
+        self.answers_later = self.acks_on_disk
+        """Whether an acknowledgement waits for `when_acknowledged`."""
+        self.leader_epoch = 0
+        """Of the batches that are appended now."""
         self.is_gone = False
         """Whether this broker no longer keeps the partition. Its log may then be used by another thread."""
         self.messages_in = 0
@@ -127,6 +142,24 @@ class Partition:
             self._flush_waiters.append((end_offset, done))
             self._ask_flush(self, 0)
 
+    @property
+    def flush_target(self) -> Flushable:
+        """Return what a flush of this log is asked for."""
+        return self
+
+    def when_acknowledged(self, end_offset: int, acks: int, timeout_ms: int, done: Acknowledged) -> None:
+        """Call `done` when the log up to `end_offset` is as safe as `acks` (1, or -1 for all) and the topic's settings ask."""
+        self.when_flushed(end_offset, lambda why: done(None if why is None else (ErrorCode.KAFKA_STORAGE_ERROR, why)))
+
+    def why_no_append(self, acks: int) -> Fault | None:
+        """Return why a producer cannot append now, None when it can."""
+        return None
+
+    @property
+    def knows_high_watermark(self) -> bool:
+        """Return whether the high watermark is known. A new leader learns it within a moment."""
+        return True
+
     def flushed(self) -> None:
         """A flush has succeeded: answer what waited for it, notify waiters."""
         self._flush_is_due = False
@@ -150,7 +183,7 @@ class Partition:
         """Apply new settings."""
         self._show()
         self.settings = settings
-        self.acks_on_disk = settings.acks_on_disk
+        self.acks_on_disk = self.answers_later = settings.acks_on_disk
         if settings.shows_only_what_is_flushed and self.log.flushed_offset < self.log.log_end_offset:
             self._see_to_flush()
         self._show()
@@ -206,15 +239,16 @@ def _tell(done: Flushed, why: str | None) -> None:
         log.error("flush_waiter_failed", exc_info=True)
 
 
-AskFlush = Callable[[Partition, int], None]
+AskFlush = Callable[[Flushable, int], None]
 """Flushes a partition's log within so many milliseconds, off the loop, then calls `Partition.flushed` or `flush_failed`."""
 
 
 class PartitionTable:
-    """Every partition kept here, by topic and number."""
+    """Every partition kept here, by topic and number. `get` finds those that this broker leads, the only ones of one replica."""
 
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, Partition]] = {}
+        self._following: dict[tuple[str, int], Partition] = {}
         self._touched: set[Partition] = set()
         self._followers: list[set[Partition]] = []
 
@@ -222,7 +256,7 @@ class PartitionTable:
         """Return a set that gets every partition now, and at each `tell_followers` those that were appended to, came or went.
         Its owner removes what it has seen to. So what is done for each log costs as much as there are changes.
         """
-        followed = set(self)
+        followed = set(self.kept())
         self._followers.append(followed)
         return followed
 
@@ -232,7 +266,7 @@ class PartitionTable:
         self._touched.clear()
 
     def get(self, topic: str, index: int) -> Partition | None:
-        """Return the partition, or None when it is not kept here. Hot."""
+        """Return the partition, or None when this broker does not lead it. Hot."""
         partitions = self._by_topic.get(topic)
         return None if partitions is None else partitions.get(index)
 
@@ -242,10 +276,30 @@ class PartitionTable:
     def topics(self) -> list[str]:
         return list(self._by_topic)
 
-    def add(self, partition: Partition) -> None:
-        self._by_topic.setdefault(partition.topic, {})[partition.index] = partition
+    def kept(self) -> Iterator[Partition]:
+        """Yield every partition whose log is kept here, whoever leads it."""
+        yield from self
+        yield from self._following.values()
+
+    def add(self, partition: Partition, *, leads: bool = True) -> None:
+        if leads:
+            self._by_topic.setdefault(partition.topic, {})[partition.index] = partition
+        else:
+            self._following[partition.topic, partition.index] = partition
         partition.touched = self._touched
         self._touched.add(partition)
+
+    def remove(self, partition: Partition) -> None:
+        """Remove one partition, and notify everything that waits for it."""
+        key = (partition.topic, partition.index)
+        if self._following.get(key) is partition:
+            del self._following[key]
+        elif self.get(*key) is partition:
+            of_topic = self._by_topic[partition.topic]
+            del of_topic[partition.index]
+            if not of_topic:
+                del self._by_topic[partition.topic]
+        partition.leave()
 
     def remove_topic(self, topic: str) -> list[Partition]:
         """Remove a topic's partitions, notify everything that waits for them, and return them."""

@@ -8,21 +8,41 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from uuid import UUID
 
 from ...coordination.brokers import BrokerRegistry
 from ...coordination.topics import TopicRegistry
 from ...runtime.logs import get_logger
+from ..errors import NotEnoughBrokers
 from ..event_loop.batched_jobs import BatchedJobs, Kind
 from ..event_loop.worker import Worker
-from .catalog import Catalog, ReplicaAssignment, assignment, extension
+from ..settings.topic_settings import TopicSettings
+from .catalog import Catalog, ReplicaAssignment, ReplicaView, TopicEntry, assignment, extension
 from .open_logs import Change, ClusterView, OpenLogs, Outcome, log_config
 from .partition import AskFlush, Partition, PartitionTable
+from .replica_log import ReplicaLog
 
 log = get_logger(__name__)
 
 Done = Callable[[bool | Exception], None]
+
+
+class Replication(Protocol):
+    """Runs the replicas of this broker (`replicas.Replicas`)."""
+
+    def open(self, entry: TopicEntry, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
+        """Run the replica of this log, or give it its settings."""
+        ...
+
+    def forget(self, topic: str) -> None:
+        """The topic is gone here."""
+        ...
+
+    def watch_topics(self, topics: Mapping[str, TopicEntry]) -> None:
+        """These are all topics now."""
+        ...
+
 
 CHANGE_COST = 10
 """The cost of one change of a topic, for `BatchedJobs`: it makes calls of its own to ZooKeeper."""
@@ -47,9 +67,12 @@ class Topics:
         dispose: Callable[[Callable[[], None]], None],
         check_cluster: Callable[[], None] = lambda: None,
         when_ready: Callable[[str, Callable[[], None]], None] = lambda topic, ready: ready(),
+        replication: Replication | None = None,
+        delete_states: Callable[[UUID], None] = lambda topic_id: None,
+        has_lost_memory: Callable[[], bool] = lambda: False,
     ) -> None:
         """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`;
-        `when_ready`: see `OtherBrokers`.
+        `when_ready`: see `OtherBrokers`. `replication` None: only topics of one replica are served.
         """
         self.catalog = Catalog(cluster_id=cluster_id)
         self._broker_id = broker_id
@@ -58,6 +81,10 @@ class Topics:
         self._ask_flush = ask_flush
         self._dispose = dispose
         self._when_ready = when_ready
+        self._replication = replication
+        self._read: Mapping[str, TopicEntry] = {}
+        """The topics as they were read. The catalog's have the states of their replicas, too."""
+        self._states: dict[tuple[UUID, int], ReplicaView] = {}
         self._jobs = BatchedJobs(worker)
         self._logs = OpenLogs(
             data=data,
@@ -67,6 +94,8 @@ class Topics:
             brokers=brokers,
             now_ms=now_ms,
             check_cluster=check_cluster,
+            delete_states=delete_states,
+            has_lost_memory=has_lost_memory,
         )
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)
@@ -128,25 +157,37 @@ class Topics:
             not_read()
 
     def create(
-        self, topic: str, partition_count: int, config: Mapping[str, str], done: Done, replicas: ReplicaAssignment | None = None
+        self,
+        topic: str,
+        partition_count: int,
+        config: Mapping[str, str],
+        done: Done,
+        replicas: ReplicaAssignment | None = None,
+        replication_factor: int = 1,
     ) -> None:
         """Register the topic, open its logs, and wait a bounded time for the other brokers to serve it. `done` gets True, False
-        where the topic existed before, or the error.
+        where the topic existed before, or the error (`NotEnoughBrokers`).
 
-        `replicas` has the brokers of each partition; without it partitions are assigned round-robin.
+        `replicas` has the brokers of each partition; without it so many replicas of each partition are spread over the brokers.
         """
         if topic in self._creating:
             self._creating[topic].append(lambda outcome: done(False if outcome is True else outcome))
             return
-        self._creating[topic] = [done]
         if replicas is None:
-            replicas = assignment(partition_count, self._broker_ids, first=len(self.catalog.topics))
+            first = len(self.catalog.topics)
+            try:
+                replicas = assignment(partition_count, self._broker_ids, first=first, replication_factor=replication_factor)
+            except NotEnoughBrokers as error:
+                log.warning("topic_not_created", topic=topic, why=str(error))
+                done(error)
+                return
+        self._creating[topic] = [done]
         self._jobs.put(self._creation, _Creation(topic, replicas, config), cost=len(replicas))
 
     def extend(self, topic: str, partition_count: int, replicas: Sequence[tuple[int, ...]] | None, done: Done) -> None:
         """Add partitions until there are `partition_count`, and open their logs. `done` gets True, False where there is no such
-        topic, or the error (`NotMorePartitions`). `replicas` has the brokers of each new partition; without it partitions are
-        assigned round-robin.
+        topic, or the error (`NotMorePartitions`, `NotEnoughBrokers`). `replicas` has the brokers of each new partition;
+        without it they are spread over the brokers, with as many replicas as the topic has.
         """
         broker_ids = self._broker_ids
 
@@ -285,30 +326,73 @@ class Topics:
 
     def _take_in(self, seen: ClusterView, *, is_whole: bool = True) -> None:
         """Put a view into the tables. When it is not the whole cluster, topics that it does not name stay."""
-        known = self.catalog.topics
         if not is_whole:
-            if any(known.get(name) is not entry for name, entry in seen.topics.items()):
-                self.catalog = replace(self.catalog, topics={**known, **seen.topics})
-        elif seen.topics != known or seen.brokers != self.catalog.brokers:
-            self._remove(known.keys() - seen.topics.keys(), "gone")
-            self.catalog = replace(self.catalog, topics=seen.topics, brokers=seen.brokers)
-        for (topic, index), (partition_log, settings) in seen.opened.items():
+            if any(self._read.get(name) is not entry for name, entry in seen.topics.items()):
+                self._show_topics({**self._read, **seen.topics})
+        elif seen.topics != self._read or seen.brokers != self.catalog.brokers:
+            self._remove(self._read.keys() - seen.topics.keys(), "gone")
+            self.catalog = replace(self.catalog, brokers=seen.brokers)
+            self._show_topics(seen.topics)
+        for (topic, index), (opened_log, settings) in seen.opened.items():
+            if isinstance(opened_log, ReplicaLog):
+                if self._replication is not None:
+                    entry = self._read[topic]
+                    self._replication.open(entry, index, opened_log, settings)
+                continue
             present = self._table.get(topic, index)
             if present is None:
-                self._table.add(Partition(topic, index, partition_log, settings, self._ask_flush))
+                self._table.add(Partition(topic, index, opened_log, settings, self._ask_flush))
             elif present.settings is not settings:
                 present.log.config = log_config(settings)
                 present.configure(settings)
+
+    def _show_topics(self, topics: Mapping[str, TopicEntry]) -> None:
+        """Put topics that were read into the catalog, with the states of their replicas."""
+        before, known = self._read, self.catalog.topics
+        shown = {
+            name: known[name] if before.get(name) is entry and name in known else self._with_states(entry)
+            for name, entry in topics.items()
+        }
+        self._read = topics
+        self.catalog = replace(self.catalog, topics=shown)
+        if self._replication is not None:
+            self._replication.watch_topics(topics)
+
+    def _with_states(self, entry: TopicEntry) -> TopicEntry:
+        if all(len(replicas) <= 1 for replicas in entry.partitions.values()):
+            return entry
+        found = ((index, self._states.get((entry.topic_id, index))) for index in entry.partitions)
+        return replace(entry, states={index: state for index, state in found if state is not None})
+
+    def note_states(self, states: Mapping[tuple[UUID, int], ReplicaView | None]) -> None:
+        """Put what was read of replicas' nodes into the catalog; None: there is no node."""
+        changed: set[UUID] = set()
+        for key, state in states.items():
+            if self._states.get(key) != state:
+                changed.add(key[0])
+                if state is None:
+                    del self._states[key]
+                else:
+                    self._states[key] = state
+        if changed:
+            renewed = {name: self._with_states(entry) for name, entry in self._read.items() if entry.topic_id in changed}
+            self.catalog = replace(self.catalog, topics={**self.catalog.topics, **renewed})
 
     def _remove(self, topics: Collection[str], why: str) -> None:
         """Stop serving the topics. Then, when nothing on the loop uses their logs any more, have them closed and set aside."""
         if not topics:
             return
-        left = dict(self.catalog.topics)
+        left, read = dict(self.catalog.topics), dict(self._read)
         for topic in topics:
             left.pop(topic, None)
+            read.pop(topic, None)
+        self._read = read
         self.catalog = replace(self.catalog, topics=left)
+        if self._replication is not None:
+            self._replication.watch_topics(read)
         for topic in topics:
+            if self._replication is not None:
+                self._replication.forget(topic)
             removed = self._table.remove_topic(topic)
             if removed:
                 log.info("topic_removed", topic=topic, partitions=len(removed), data=why)

@@ -64,6 +64,13 @@ class FetchReceived:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FollowerLost:
+    """A follower's connection has ended, and it has not come back. It counts as not heard for too long."""
+
+    broker_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerReceived:
     answer: FetchAnswer
 
@@ -116,6 +123,7 @@ Event = (
     | LogChanged
     | FlushDone
     | FetchReceived
+    | FollowerLost
     | AnswerReceived
     | FetchRefused
     | LeaderSilent

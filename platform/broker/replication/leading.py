@@ -126,6 +126,15 @@ def fetched(turn: Turn, event: FetchReceived) -> None:
     )
 
 
+def follower_lost(turn: Turn, broker_id: int) -> None:
+    """Wait no longer for a follower whose connection has ended: it may leave the set now."""
+    replica, role = turn.replica, turn.replica.role
+    if isinstance(role, Leading) and (one := role.progress.get(broker_id)) is not None:
+        silent = replace(one, heard_ms=min(one.heard_ms, replica.now_ms - replica.silent_ms))
+        turn.change(role=replace(role, progress=acknowledging.with_progress(role.progress, broker_id, silent)))
+        change_set(turn)
+
+
 def why_refused(replica: Replica, event: FetchReceived) -> str | None:
     """Return why a fetch is not answered, None when it is."""
     role, node, fetch = replica.role, replica.node, event.fetch

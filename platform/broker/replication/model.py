@@ -18,6 +18,7 @@ from .events import (
     FetchReceived,
     FetchRefused,
     FlushDone,
+    FollowerLost,
     LeaderSilent,
     LogChanged,
     NodeRead,
@@ -54,6 +55,8 @@ def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
             _flush_done(turn, event)
         case FetchReceived():
             leading.fetched(turn, event)
+        case FollowerLost():
+            leading.follower_lost(turn, event.broker_id)
         case AnswerReceived():
             following.answered(turn, event.answer)
         case FetchRefused():

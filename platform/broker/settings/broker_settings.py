@@ -60,6 +60,8 @@ class BrokerSettings:
     logging_level: str = "INFO"
     logging_format: str = "json"
     num_partitions: int
+    default_replication_factor: int = 1
+    replica_lag_time_max_ms: int = 2_000
     request_max_bytes: int
     unfinished_requests_max_bytes: int
     max_connections: int

@@ -46,6 +46,21 @@ NUMBERS: Mapping[str, Number] = {
         10_000,
         doc="Partitions of a topic that is created on first use, or without a number of partitions.",
     ),
+    "default.replication.factor": _number(
+        "default_replication_factor",
+        1,
+        1,
+        1_000,
+        doc="Replicas of each partition of a topic that is created on first use, or without a replication factor.",
+    ),
+    "replica.lag.time.max.ms": _number(
+        "replica_lag_time_max_ms",
+        2_000,
+        500,
+        300_000,
+        doc="A follower that its leader has not heard for this long is removed from the in-sync set, down to min.insync.replicas."
+        " Until then acknowledgements wait for it.",
+    ),
     "socket.request.max.bytes": _number(
         "request_max_bytes", 100 * _MIB, 1_024, doc="Largest request in bytes. A larger one closes its connection."
     ),
@@ -397,6 +412,5 @@ NOT_HERE: Mapping[str, str] = {
     "transaction.state.log.replication.factor": "transactions are not served",
     "transaction.state.log.min.isr": "transactions are not served",
     "log.cleaner.enable": "there is no compaction",
-    "default.replication.factor": "partitions have one replica",
 }
 """Settings that are common in Kafka's server.properties and have no effect here, with the reason."""

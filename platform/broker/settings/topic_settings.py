@@ -37,6 +37,11 @@ class ConfigSource(IntEnum):
     DEFAULT = 5
 
 
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+REPLICATED = 3
+"""With so many replicas, two must have a message: with one, a power cut of the last member would lose what it acknowledged."""
+
+
 Check = Callable[[str], str | None]
 """Returns the fault of a value, or None."""
 
@@ -185,11 +190,14 @@ TABLE: Mapping[str, TopicSetting] = {
             doc="Only producer: batches stay as their producer compressed them.",
         ),
         TopicSetting(
-            name="min.insync.replicas",
+            name=MIN_INSYNC_REPLICAS,
             type=ConfigType.INT,
             default="1",
-            check=_one_of("1", why=": partitions have one replica"),
-            doc="Only 1: a partition has one replica.",
+            check=_whole(1, LARGEST_INT32),
+            broker_name=MIN_INSYNC_REPLICAS,
+            doc="How many replicas must have a message before acks=all is acknowledged; while fewer are in sync, it is not "
+            "acknowledged. The default is 2 for topics with three or more replicas, else 1. A value above the "
+            "topic's number of replicas counts as that number.",
         ),
         TopicSetting(
             name="unclean.leader.election.enable",
@@ -224,7 +232,7 @@ TABLE: Mapping[str, TopicSetting] = {
 
 
 _ONLY_COMPACTION = "it steers compaction, which is not offered: removing batches would break byte offsets"
-_ONLY_REPLICAS = "it steers replication, and partitions have one replica"
+_NO_THROTTLES = "replication is not throttled"
 _OLD_FORMAT = "it is about message formats before 2, which no client of today sends and this broker does not take"
 _OWN_INDEX = "it is about Kafka's index files, and there are none: an offset is a position in the file"
 _ONLY_TIERS = "it steers tiered storage, and all segments are on the broker's own disk"
@@ -235,8 +243,8 @@ REFUSED: Mapping[str, str] = {
     "min.compaction.lag.ms": _ONLY_COMPACTION,
     "max.compaction.lag.ms": _ONLY_COMPACTION,
     "delete.retention.ms": _ONLY_COMPACTION,
-    "leader.replication.throttled.replicas": _ONLY_REPLICAS,
-    "follower.replication.throttled.replicas": _ONLY_REPLICAS,
+    "leader.replication.throttled.replicas": _NO_THROTTLES,
+    "follower.replication.throttled.replicas": _NO_THROTTLES,
     "message.format.version": _OLD_FORMAT,
     "message.downconversion.enable": _OLD_FORMAT,
     "segment.index.bytes": _OWN_INDEX,
@@ -306,13 +314,17 @@ class TopicSettings:
     is_mirror: bool
     stamps_append_time: bool
     """Records get the time of the append."""
+    min_insync_replicas: int | None = None
+    """None: neither topic nor broker set it. `min_insync` returns the number that counts."""
 
     @property
     def shows_only_what_is_flushed(self) -> bool:
         return self.acks_on_disk or self.flush_messages is not None or self.flush_ms is not None
 
 
-def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[str, ConfigSource]]:
+def values_in_force(
+    own: Mapping[str, str], defaults: Mapping[str, str], replication_factor: int = 1
+) -> dict[str, tuple[str, ConfigSource]]:
     """Return each setting's effective value and its source: the topic, else the broker's settings, else the table.
 
     `defaults` holds the defaults that the broker's settings change, by topic setting. If the table refuses a topic's own value
@@ -325,14 +337,23 @@ def values_in_force(own: Mapping[str, str], defaults: Mapping[str, str]) -> dict
             answer[name] = (value, ConfigSource.STATIC_BROKER)
         else:
             answer[name] = (setting.default, ConfigSource.DEFAULT)
+    if replication_factor >= REPLICATED and answer[MIN_INSYNC_REPLICAS][1] is ConfigSource.DEFAULT:
+        answer[MIN_INSYNC_REPLICAS] = (str(min_insync(None, replication_factor)), ConfigSource.DEFAULT)
     if answer["headrace.mirror"][0] == "true":
         answer["message.timestamp.type"] = (TABLE["message.timestamp.type"].default, ConfigSource.DEFAULT)
     return answer
 
 
+def min_insync(given: int | None, replica_count: int) -> int:
+    """Return how many of a partition's replicas must have a message. `given`: `TopicSettings.min_insync_replicas`."""
+    wanted = (2 if replica_count >= REPLICATED else 1) if given is None else given
+    return min(wanted, max(1, replica_count))
+
+
 def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> TopicSettings:
     """Return the effective settings of a topic, typed. `own` are the topic's, `defaults` the broker's."""
-    values = {name: value for name, (value, _) in values_in_force(own, defaults).items()}
+    in_force = values_in_force(own, defaults)
+    values = {name: value for name, (value, _) in in_force.items()}
 
     def unless_largest(name: str) -> int | None:
         number = int(values[name])
@@ -352,4 +373,7 @@ def settings_of(own: Mapping[str, str], defaults: Mapping[str, str]) -> TopicSet
         max_message_bytes=int(values["max.message.bytes"]),
         is_mirror=values["headrace.mirror"] == "true",
         stamps_append_time=values["message.timestamp.type"] == "LogAppendTime",
+        min_insync_replicas=(
+            None if in_force[MIN_INSYNC_REPLICAS][1] is ConfigSource.DEFAULT else int(values[MIN_INSYNC_REPLICAS])
+        ),
     )

@@ -7,7 +7,7 @@ as it is, and a cluster that does not create topics automatically (`auto.create.
 
 from ...runtime.logs import get_library_logger
 from ...wire.errors import ErrorCode
-from ..admin import create_topic
+from ..admin import CLUSTERS_OWN, create_topic
 from ..connection.cluster import Cluster
 from ..errors import BrokerError, UnknownTopic, UnsupportedApi
 
@@ -21,8 +21,6 @@ SETTINGS = {
 AUTO_CREATE = "auto.create.topics.enable"
 KAFKAS_OWN = "log.message.timestamp.after.max.ms"
 """What Kafka knows (since 3.6) and our broker does not."""
-DEFAULT = -1
-"""The cluster's own number of partitions, and of replicas."""
 CREATE_MS = 5_000
 _OLD_KAFKA = frozenset({ErrorCode.INVALID_CONFIG, ErrorCode.INVALID_REQUEST})
 
@@ -55,7 +53,7 @@ def _broker_settings(cluster: Cluster) -> dict[str, str]:
 
 def _create(cluster: Cluster, topic: str) -> None:
     try:
-        is_new = create_topic(cluster, topic, DEFAULT, SETTINGS, replication_factor=DEFAULT, timeout_ms=CREATE_MS)
+        is_new = create_topic(cluster, topic, CLUSTERS_OWN, SETTINGS, replication_factor=CLUSTERS_OWN, timeout_ms=CREATE_MS)
     except BrokerError as error:
         if ErrorCode.of(error.code) not in _OLD_KAFKA:
             raise

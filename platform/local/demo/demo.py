@@ -2,6 +2,7 @@
 result.
 
 With a log file it replays that file. Without one it drives the sample frontend with real HTTP requests and stops it cleanly.
+Where the live cluster has three brokers, it kills a leader meanwhile.
 Every step is a Headrace command in its own process, as a user would run it. A signal ends the demo at any time, with every
 process that it started.
 """
@@ -29,6 +30,7 @@ from ..airflow import processes
 from ..interrupts import Interrupts, held
 from . import comparison, demo_share, source_counts
 from .demo_share import Before, Windows
+from .leader_kill import LeaderKill
 from .source_counts import AnsweredRequests, SourceCounts
 
 FRONTEND_REQUESTS = 3_000
@@ -83,6 +85,7 @@ class Demo:
         self._print_progress = say
         self._show = show
         self._began = time.monotonic()
+        self._kill_fault: str | None = None
 
     def run(self) -> bool:
         """Bring the platform up if needed, send, load, wait for the verdicts and show them; bring down what was brought up.
@@ -101,7 +104,9 @@ class Demo:
                 control.up(self._layout, progress=self._say)
                 is_up = True
                 before = demo_share.look(self._layout, self._topic)
-                sent = self._replay(self._log) if self._log is not None else self._drive_frontend()
+                with LeaderKill(self._layout, self._topic, self._say) as kill:
+                    sent = self._replay(self._log) if self._log is not None else self._drive_frontend()
+                self._kill_fault = kill.fault
                 self._await_mirror(sent, before)
                 self._load()
                 return self._result(sent, before)
@@ -314,6 +319,8 @@ class Demo:
         faults = comparison.faults(sent.source, starts, before, found, self._rows(sent, before))
         if sent.event_count + sent.quarantined_count != sent.source.total:
             faults.append(f"{sent.source.total:,} events at the source, {sent.event_count + sent.quarantined_count:,} were sent")
+        if self._kill_fault is not None:
+            faults.append(self._kill_fault)
         for fault in faults:
             self._show(f"FAULT {fault}")
         complete = [window for window in made if window["verdict"] == "COMPLETE"]

@@ -6,7 +6,7 @@ Knows names, order, commands and probes. Starts nothing.
 import os
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -73,16 +73,22 @@ def load(layout: Layout) -> list[ProcessSpec]:
         raise ProcessTableError(f"{path} is not a process table ([[process]] entries in TOML): {error}") from error
     mine = [entry for entry in entries if entry.get("engine", layout.engine) == layout.engine]
     mine = [entry for entry in mine if "only_with" not in entry or os.environ.get(entry["only_with"])]
-    return in_start_order([_spec(layout, entry, path) for entry in mine])
+    mine = [entry for entry in mine if entry.get("brokers", 1) <= layout.brokers]
+    left_out = {entry.get("name") for entry in entries} - {entry.get("name") for entry in mine}
+    return in_start_order([_spec(layout, entry, path, left_out) for entry in mine])
 
 
-def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
+def _spec(layout: Layout, entry: Mapping[str, Any], path: Path, left_out: Collection[str]) -> ProcessSpec:
+    """`left_out`: the names of entries that this platform does not have; nobody waits for them."""
+
     def fill(text: str) -> str:
         return text.format(
             home=layout.home,
             python=sys.executable,
             deploy=DEPLOY,
             port=_Ports(layout),
+            live=layout.own_live_bootstrap,
+            replicas=min(layout.brokers, 3),
             status=layout.run / f"{name}.json",
             environment=os.environ,
         )
@@ -106,7 +112,7 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path) -> ProcessSpec:
         return ProcessSpec(
             name=name,
             command=[fill(word) for word in entry["command"]],
-            after=tuple(entry.get("after", ())),
+            after=tuple(name for name in entry.get("after", ()) if name not in left_out),
             probe=probe,
             port=port,
             stop_ms=entry.get("stop_ms", 10_000),

@@ -9,7 +9,7 @@ import threading
 import uuid
 from collections.abc import Sequence
 
-from ...client.admin import create_topic
+from ...client.admin import CLUSTERS_OWN, create_topic
 from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError, DeliveryFailed, DeliveryTimedOut, FlushTimedOut, OffsetOutOfRange
 from ...client.fetch.fetched import FetchedPartition, TopicPartition
@@ -245,7 +245,14 @@ class TopicStore:
 
     def _begin(self) -> None:
         if not self._is_read_only:
-            create_topic(self._cluster, self.topic, 1, TOPIC_CONFIG, timeout_ms=self._request_timeout_ms)
+            create_topic(
+                self._cluster,
+                self.topic,
+                1,
+                TOPIC_CONFIG,
+                replication_factor=CLUSTERS_OWN,
+                timeout_ms=self._request_timeout_ms,
+            )
         partitions = self._cluster.partitions(self.topic)
         if len(partitions) != 1:
             self._note_damage(

@@ -10,6 +10,7 @@ Each topic is written separately, so that its bytes can be cached for many respo
 
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from ..errors import ErrorCode
 from ..primitives import INT, NO_TAGS, SHORT, count, string
@@ -25,8 +26,20 @@ NO_LEADER = -1
 NO_EPOCH = -1
 NO_ID = bytes(16)
 
-Place = tuple[int, int, Sequence[int]]
-"""A partition's number, its leader (`NO_LEADER` for none) and its replicas."""
+
+class Standing(NamedTuple):
+    """What is known of a partition that is replicated."""
+
+    leader_epoch: int
+    in_sync: Sequence[int]
+    offline: Sequence[int]
+    """Replicas whose brokers are not there."""
+
+
+Place = tuple[int, int, Sequence[int], Standing | None]
+"""A partition's number, its leader (`NO_LEADER` for none) and its replicas. Without a standing the leader is the only one in
+sync, and clients get no leader epoch.
+"""
 
 
 def _one_replica(version: int) -> tuple[struct.Struct, tuple[int, ...], tuple[int, ...]]:
@@ -66,11 +79,11 @@ def topic(
     layout, epoch_and_one, behind = _ONE_REPLICA[version]
     pack, one, none = layout.pack, epoch_and_one[-1], int(ErrorCode.NONE)
     partitions = []
-    for index, leader, replicas in places:
-        if leader != NO_LEADER and len(replicas) == 1:
+    for index, leader, replicas, standing in places:
+        if standing is None and leader != NO_LEADER and len(replicas) == 1:
             partitions.append(pack(none, index, leader, *epoch_and_one, leader, one, leader, *behind))
         else:
-            partitions.append(_partition(version, index, leader, replicas))
+            partitions.append(_partition(version, index, leader, replicas, standing))
     return b"".join(
         (
             SHORT.pack(error),
@@ -110,12 +123,14 @@ def response(
     return b"".join(parts)
 
 
-def _partition(version: int, index: int, leader: int, replicas: Sequence[int]) -> bytes:
-    """Return a partition that has no leader, or several replicas; only the leader is known to be in sync."""
+def _partition(version: int, index: int, leader: int, replicas: Sequence[int], standing: Standing | None) -> bytes:
+    """Return a partition that has no leader, or several replicas."""
     flexible = version >= FIRST_FLEXIBLE
     error = ErrorCode.LEADER_NOT_AVAILABLE if leader == NO_LEADER else ErrorCode.NONE
-    parts = [SHORT.pack(error), INT.pack(index), INT.pack(leader), INT.pack(NO_EPOCH) if version >= 7 else b""]
-    in_sync, offline = ([], replicas) if leader == NO_LEADER else ([leader], [])
+    if standing is None:
+        standing = Standing(NO_EPOCH, [], replicas) if leader == NO_LEADER else Standing(NO_EPOCH, [leader], [])
+    leader_epoch, in_sync, offline = standing
+    parts = [SHORT.pack(error), INT.pack(index), INT.pack(leader), INT.pack(leader_epoch) if version >= 7 else b""]
     for ids in (replicas, in_sync, offline) if version >= 5 else (replicas, in_sync):
         parts.append(count(len(ids), flexible=flexible) + b"".join(map(INT.pack, ids)))
     parts.append(NO_TAGS if flexible else b"")

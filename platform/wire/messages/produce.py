@@ -1,4 +1,4 @@
-"""Produce (key 0), request and response, read and written by hand: the way in for every byte of the log. Versions 3 to 9.
+"""Produce (key 0), request and response, read and written by hand: the way in for every byte of the log. Versions 3 to 10.
 
 Versions 0 to 2 carry message formats older than batches and are refused; servers advertise them anyway, because librdkafka
 before 2.11.1 turns compression off where they are missing. Source: Kafka's ProduceRequest.json, ProduceResponse.json.
@@ -8,11 +8,14 @@ before 2.11.1 turns compression off where they are missing. Source: Kafka's Prod
                · (8+) record errors [], error message ] ] · throttle int32
 
 From version 9 on lengths are compact and tagged fields may follow each element. One of them is ours: `MIRROR_TAG`.
+Version 10 differs in the response of a broker that does not lead: tag 0 of a partition is its leader (id, epoch), tag 0 of the
+response has the leaders' addresses (KIP-951), so that a client goes there without asking for metadata first.
 Hot: one read and one write for each produce request; records are views into the frame, never copied.
 """
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..errors import MalformedFrame, UnsupportedVersion
@@ -36,7 +39,11 @@ from ..primitives import (
 API_KEY = 0
 MIN_VERSION = 3
 MAX_VERSION = 9
+"""Spoken by our clients."""
+MAX_SERVED = 10
 FIRST_FLEXIBLE = 9
+FIRST_WITH_LEADERS = 10
+LEADER_TAG = ENDPOINTS_TAG = 0
 
 MOST_ELEMENTS = 20_000
 """Topics and partitions of one request, all together: a frame of 100 MB could name seventeen million without a byte of records,
@@ -83,6 +90,8 @@ class ProduceResponsePartition(NamedTuple):
     log_append_time_ms: int = -1
     log_start_offset: int = -1
     error_message: str | None = None
+    current_leader: tuple[int, int] | None = None
+    """Broker and leader epoch, where this broker does not lead and knows who does. Written from version 10 on."""
 
 
 class ProduceResponseTopic(NamedTuple):
@@ -93,6 +102,8 @@ class ProduceResponseTopic(NamedTuple):
 class ProduceResponse(NamedTuple):
     topics: Sequence[ProduceResponseTopic]
     throttle_time_ms: int = 0
+    endpoints: Mapping[int, tuple[str, int]] = MappingProxyType({})
+    """Host and port of the current leaders, by broker. Written from version 10 on."""
 
 
 _ACKS_TIMEOUT = struct.Struct(">hi")
@@ -101,6 +112,7 @@ _ACKS_TIMEOUT_BYTE = struct.Struct(">hiB")
 _INDEX_BYTE = struct.Struct(">iB")
 _INDEX_SIZE = struct.Struct(">ii")
 _NEW = tuple.__new__
+_LEADER = struct.Struct(">ii")
 _ANSWER = struct.Struct(">ihqq")
 _ANSWER_5 = struct.Struct(">ihqqq")
 _ANSWER_8 = struct.Struct(">ihqqqih")
@@ -256,11 +268,18 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
     out = [count(len(response.topics), flexible=flexible)]
     for name, partitions in response.topics:
         out += (string(name, flexible=flexible), count(len(partitions), flexible=flexible))
-        for index, error_code, base_offset, appended_ms, log_start_offset, message in partitions:
+        for index, error_code, base_offset, appended_ms, log_start_offset, message, leader in partitions:
             if version < 5:
                 out.append(_ANSWER.pack(index, error_code, base_offset, appended_ms))
             elif version < 8:
                 out.append(_ANSWER_5.pack(index, error_code, base_offset, appended_ms, log_start_offset))
+            elif leader is not None and version >= FIRST_WITH_LEADERS:
+                out += (
+                    _ANSWER_5.pack(index, error_code, base_offset, appended_ms, log_start_offset),
+                    count(0, flexible=True),
+                    string(message, flexible=True),
+                    tags([(LEADER_TAG, _LEADER.pack(*leader) + NO_TAGS)]),
+                )
             elif message is None:
                 if flexible:
                     out.append(_ANSWER_9.pack(index, error_code, base_offset, appended_ms, log_start_offset, 1, 0, 0))
@@ -277,9 +296,18 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
         if flexible:
             out.append(NO_TAGS)
     out.append(INT.pack(response.throttle_time_ms))
-    if flexible:
+    if response.endpoints and version >= FIRST_WITH_LEADERS:
+        out.append(tags([(ENDPOINTS_TAG, _endpoints(response.endpoints))]))
+    elif flexible:
         out.append(NO_TAGS)
     return b"".join(out)
+
+
+def _endpoints(endpoints: Mapping[int, tuple[str, int]]) -> bytes:
+    return count(len(endpoints), flexible=True) + b"".join(
+        INT.pack(broker_id) + string(host, flexible=True) + INT.pack(port) + string(None, flexible=True) + NO_TAGS
+        for broker_id, (host, port) in sorted(endpoints.items())
+    )
 
 
 def decode_response(version: int, body: Body) -> ProduceResponse:
@@ -346,9 +374,9 @@ def _conditional_start(tagged: dict[int, memoryview]) -> int | None:
 
 
 def _is_flexible(version: int) -> bool:
-    if not MIN_VERSION <= version <= MAX_VERSION:
+    if not MIN_VERSION <= version <= MAX_SERVED:
         raise UnsupportedVersion(
-            f"Produce version {version} is not spoken here, {MIN_VERSION} to {MAX_VERSION} are: older ones have no batches",
+            f"Produce version {version} is not spoken here, {MIN_VERSION} to {MAX_SERVED} are: older ones have no batches",
             api_key=API_KEY,
             version=version,
         )
@@ -358,6 +386,7 @@ def _is_flexible(version: int) -> bool:
 __all__ = [
     "API_KEY",
     "FIRST_FLEXIBLE",
+    "MAX_SERVED",
     "MAX_VERSION",
     "MIN_VERSION",
     "MIRROR_TAG",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
-from ....client.admin import create_topic
+from ....client.admin import CLUSTERS_OWN, create_topic
 from ....client.connection.cluster import Cluster
 from ....client.errors import UnknownTopic
 from ....client.fetch.fetched import TopicPartition
@@ -65,7 +65,7 @@ class ClusterCheckpoints:
         try:
             self._cluster.partitions(AUDIT_CHECKPOINT_TOPIC)
         except UnknownTopic:
-            create_topic(self._cluster, AUDIT_CHECKPOINT_TOPIC, 1, CONFIG, timeout_ms=10_000)
+            create_topic(self._cluster, AUDIT_CHECKPOINT_TOPIC, 1, CONFIG, replication_factor=CLUSTERS_OWN, timeout_ms=10_000)
         producer = Producer(self._cluster, buffer_bytes=_BUFFER_BYTES, delivery_timeout_ms=_FLUSH_MS)
         try:
             for value in values:

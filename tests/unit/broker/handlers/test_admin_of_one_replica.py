@@ -10,6 +10,7 @@ import pytest
 
 from headrace.broker.handlers import elect_leaders, reassignments
 from headrace.broker.handlers.batch_rules import NO_TRANSACTIONS
+from headrace.broker.partitions.placement import Placement
 from headrace.wire.errors import ErrorCode
 from tests.support.raw_kafka import RawClient, batch
 from tests.support.serving_broker import ServingBroker
@@ -57,9 +58,9 @@ def test_the_only_replica_leads_so_no_election_is_needed(client: RawClient, vers
 
 
 def test_a_leader_that_is_away_is_not_said_to_lead() -> None:
-    error, why = elect_leaders.outcome((2,), {1})
+    error, why = elect_leaders.outcome(Placement(-1, -1, (2,), (), (2,)), elect_leaders.Election.PREFERRED)
     assert error == ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE
-    assert "broker 2" in why
+    assert "broker 2 has its only replica" in why
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -76,13 +76,13 @@ def test_a_wrong_setting_is_told_before_a_wrong_number(client: RawClient) -> Non
     assert answer.error_code == ErrorCode.INVALID_CONFIG
 
 
-def test_a_stranger_among_two_brokers_is_a_wrong_assignment_and_two_known_ones_a_wrong_number() -> None:
+def test_a_stranger_among_two_brokers_is_a_wrong_assignment_and_two_known_ones_are_two_replicas() -> None:
     def code(*brokers: int) -> ErrorCode | None:
         fault = replica_assignment.fault_of([list(brokers)], {1, 2})
         return None if fault is None else fault[0]
 
     assert code(1, 77) == ErrorCode.INVALID_REPLICA_ASSIGNMENT
-    assert code(1, 2) == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert code(1, 2) is None
     assert code(2) is None
 
 

@@ -183,7 +183,7 @@ def test_single_settings_are_set_and_unset_and_others_stay(broker: ServingBroker
         (("retention.ms", 7, "1"), "no operation 7"),
         (("no.such", Operation.SET, "1"), "no such topic setting"),
         (("message.timestamp.type", Operation.SET, "EventTime"), "LogAppendTime"),
-        (("min.insync.replicas", Operation.SET, "2"), "one replica"),
+        (("min.insync.replicas", Operation.SET, "0"), "from 1"),
         (("compression.type", Operation.SET, "zstd"), "never"),
     ],
 )
@@ -343,7 +343,7 @@ def test_of_a_thousand_topics_in_one_request_a_bounded_number_is_under_way_and_a
     under_way: list[Callable[[], None]] = []
     most = 0
 
-    def create(name: str, count: int, config: object, done: Callable[[bool], None], replicas: object) -> None:
+    def create(name: str, count: int, config: object, done: Callable[[bool], None], replicas: object, factor: int) -> None:
         nonlocal most
         under_way.append(lambda: done(True))
         most = max(most, len(under_way))

@@ -8,8 +8,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.broker.metrics import LARGEST_BUCKET, UNKNOWN_API, BrokerMetrics, Durations
 from headrace.broker.monitoring.group_lag import LagReading, LagSnapshot
-from headrace.broker.monitoring.metrics_page import PREFIX, TABLE, MetricsPage, Source, buckets, error_name, grouped, of_snapshot
+from headrace.broker.monitoring.metrics_page import (
+    PREFIX,
+    TABLE,
+    MetricsPage,
+    Source,
+    buckets,
+    error_name,
+    follower_lags,
+    grouped,
+    of_snapshot,
+)
 from headrace.broker.monitoring.metrics_snapshot import PartitionReading, Snapshot
+from headrace.broker.monitoring.replication import ReplicationCounts
 from headrace.runtime.logs import get_logger
 from headrace.runtime.rate_limited_log import RateLimitedLog
 from headrace.wire.messages import control
@@ -44,6 +55,7 @@ def source(
         snapshot=lambda: taken,
         group_lag=lambda: lags,
         tree_copied_at=lambda: 1_700_000_000.5,
+        replication=lambda: ReplicationCounts(5, 4, 3, 2, 1, 6),
     )
 
 
@@ -208,3 +220,10 @@ def test_what_is_left_out_of_the_log_is_counted_all_the_same() -> None:
         log.warning("frame_refused", peer="somebody")
     log.warning("frame_refused", peer="somebody", reason="size")
     assert log.counts == {"frame_refused": 1_000, "size": 1}
+
+
+def test_followers_are_shown_by_partition_as_long_as_there_are_few_enough() -> None:
+    behind = [reading("a", index)._replace(follower_lags={2: 10, 3: 20 * index}) for index in range(2)]
+    assert follower_lags(behind, 4) == {("a", "0", "2"): 10, ("a", "0", "3"): 0, ("a", "1", "2"): 10, ("a", "1", "3"): 20}
+    assert follower_lags(behind, 3) == {("a", "", "2"): 20, ("a", "", "3"): 20}
+    assert follower_lags([*behind, reading("b", 0)._replace(follower_lags={2: 1})], 2)[("", "", "")] == 1

@@ -53,6 +53,7 @@ def watched(broker: ServingBroker, session: PlayedSession) -> MonitoringPages:
         tree_copied_at=lambda: None,
         session=session,
         api_names={0: "Produce"},
+        catalog=lambda: broker.topics.catalog,
     )
     pages.watch(parts)
     pages.phase = "ready"

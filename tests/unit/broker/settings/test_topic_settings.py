@@ -97,8 +97,35 @@ def test_append_time_is_taken_from_the_topic_or_the_broker() -> None:
 
 
 def test_settings_with_one_possible_value_take_that_one_and_say_why_no_other() -> None:
-    for name, other in (("unclean.leader.election.enable", "true"), ("preallocate", "true"), ("min.insync.replicas", "2")):
+    for name, other in (("unclean.leader.election.enable", "true"), ("preallocate", "true")):
         assert topic_settings.faults_of({name: topic_settings.TABLE[name].default}) == []
         (fault,) = topic_settings.faults_of({name: other})
         assert fault.startswith(f"{name}: ")
         assert fault.count(":") == 2, "what, and why"
+
+
+@pytest.mark.parametrize(
+    ("own", "defaults", "replication_factor", "expected"),
+    [
+        ({}, {}, 1, 1),
+        ({}, {}, 2, 1),
+        ({}, {}, 3, 2),
+        ({}, {}, 5, 2),
+        ({"min.insync.replicas": "1"}, {}, 3, 1),
+        ({"min.insync.replicas": "3"}, {}, 3, 3),
+        ({}, {"min.insync.replicas": "1"}, 3, 1),
+        ({"min.insync.replicas": "2"}, {}, 1, 1),
+        ({}, {"min.insync.replicas": "2"}, 1, 1),
+    ],
+)
+def test_two_of_three_replicas_must_have_a_message_unless_topic_or_broker_say_otherwise_and_never_more_than_there_are(
+    own: dict[str, str], defaults: dict[str, str], replication_factor: int, expected: int
+) -> None:
+    assert topic_settings.faults_of(own) == []
+    given = topic_settings.settings_of(own, defaults).min_insync_replicas
+    assert topic_settings.min_insync(given, replication_factor) == expected
+
+
+def test_at_least_one_replica_must_have_a_message() -> None:
+    (fault,) = topic_settings.faults_of({"min.insync.replicas": "0"})
+    assert fault.startswith("min.insync.replicas: ")

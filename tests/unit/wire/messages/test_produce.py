@@ -20,7 +20,7 @@ from headrace.wire.messages.produce import (
 )
 from tests.unit.wire.records import is_refused_at_every_prefix
 
-VERSIONS = range(produce.MIN_VERSION, produce.MAX_VERSION + 1)
+VERSIONS = range(produce.MIN_VERSION, produce.MAX_SERVED + 1)
 
 INT16, INT32, INT64 = (st.integers(-(2**bits), 2**bits - 1) for bits in (15, 31, 63))
 NAMES = st.text(st.characters(codec="ascii", min_codepoint=33), min_size=1, max_size=12)
@@ -54,6 +54,7 @@ RESPONSES = st.builds(
                     st.integers(-1, 2**40),
                     INT64,
                     st.none() | st.text(min_size=1, max_size=9),
+                    st.none(),
                 ),
                 max_size=3,
             ),
@@ -61,6 +62,7 @@ RESPONSES = st.builds(
         max_size=3,
     ),
     st.integers(0, 2**31 - 1),
+    st.just({}),
 )
 
 
@@ -280,7 +282,7 @@ def test_a_conditional_append_needs_version_9() -> None:
         produce.encode_request(8, request)
 
 
-@pytest.mark.parametrize("version", [-1, 0, 2, 10])
+@pytest.mark.parametrize("version", [-1, 0, 2, 11])
 def test_other_versions_are_refused_by_name(version: int) -> None:
     with pytest.raises(UnsupportedVersion, match=f"version {version}") as refused:
         produce.decode_request(version, b"")
@@ -326,3 +328,17 @@ def test_a_request_names_a_bounded_number_of_topics_and_partitions_or_a_hundred_
     for topics, partitions in ((1, most), (10, most // 10), (most + 1, 0)):
         with pytest.raises(MalformedFrame, match="split it"):
             produce.decode_request(version, body(topics, partitions))
+
+
+def test_a_version_10_response_names_the_leader_and_its_address_as_kio_reads_them() -> None:
+    error = ProduceResponsePartition(3, 6, -1, -1, -1, None, (2, 7))
+    fine = ProduceResponsePartition(4, 0, 512, -1, 0)
+    response = ProduceResponse([ProduceResponseTopic("t", [error, fine])], 0, {2: ("other", 9_093), 1: ("own", 9_092)})
+    answer = control.decode_response(0, 10, produce.encode_response(10, response))
+    first, second = answer.responses[0].partition_responses
+    assert (first.error_code, first.current_leader.leader_id, first.current_leader.leader_epoch) == (6, 2, 7)
+    assert (second.error_code, second.base_offset, second.current_leader.leader_id) == (0, 512, -1)
+    assert [(one.node_id, one.host, one.port) for one in answer.node_endpoints] == [(1, "own", 9_092), (2, "other", 9_093)]
+    bare = response._replace(topics=[ProduceResponseTopic("t", [error._replace(current_leader=None), fine])], endpoints={})
+    for version in VERSIONS[:-1]:
+        assert produce.encode_response(version, response) == produce.encode_response(version, bare)

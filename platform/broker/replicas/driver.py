@@ -1,0 +1,369 @@
+"""The driver of one replica: what handlers, upkeep and other brokers ask and tell, and the partition that clients see.
+
+Lives on the loop thread. Appends of producers do not wait for the machine: they are allowed as long as this process leads, and
+are told to the machine at the end of the loop's turn, all of a turn together. `machine_runner` gives the events.
+"""
+
+from dataclasses import replace
+from functools import partial
+
+from ...runtime.logs import get_logger
+from ...wire.batch.record_batch import BatchHeader, crc_matches, iter_batches
+from ...wire.errors import CorruptBatch, ErrorCode
+from ..partitions.flush_scheduler import Flushable
+from ..partitions.open_logs import log_config
+from ..partitions.partition import Acknowledged, Fault
+from ..partitions.replicated_partition import ReplicatedPartition
+from ..replication import events
+from ..replication.facts import BatchFacts, FetchAnswer, ReplicaFetch
+from ..replication.replica import Following, Leading, Stopped, visible_end
+from ..replication.state import State
+from ..replication.suspicion import Signs
+from ..replication.swaps import Answer as SwapAnswer
+from ..replication.swaps import Swap
+from ..settings.topic_settings import TopicSettings, min_insync
+from .machine_runner import MOST_EVENTS, MachineRunner
+from .messages import Answer
+from .outgoing import Outgoing
+
+log = get_logger(__name__)
+
+MOST_WAITERS = 10_000
+"""Acknowledgements that may wait for one replica. Each is of all that one turn of the loop appended or of one DeleteRecords."""
+
+
+class ReplicaDriver(MachineRunner):
+    """One replica. `start` gives the first event. As a `Flushable` it takes the flushes of its log."""
+
+    @property
+    def _me(self) -> "ReplicaDriver":
+        return self
+
+    # -- what others ask ---------------------------------------------------------------------------
+
+    @property
+    def acks_on_disk(self) -> bool:
+        return self._settings.acks_on_disk
+
+    @property
+    def flush_target(self) -> Flushable:
+        return self
+
+    @property
+    def node(self) -> State | None:
+        return self.machine.node
+
+    @property
+    def following(self) -> Following | None:
+        role = self.machine.role
+        return role if isinstance(role, Following) else None
+
+    @property
+    def leads(self) -> bool:
+        return self._published_epoch is not None
+
+    @property
+    def has_stopped(self) -> bool:
+        return isinstance(self.machine.role, Stopped)
+
+    def lags(self) -> dict[int, int]:
+        role = self.machine.role
+        if not isinstance(role, Leading):
+            return {}
+        end = self.log.log_end_offset
+        return {broker_id: max(0, end - one.written_offset) for broker_id, one in role.progress.items()}
+
+    def why_no_append(self, acks: int) -> Fault | None:
+        node = self.machine.node
+        if self._published_epoch is None or node is None:
+            return ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic}-{self.index}: look up its leader"
+        if acks == -1:
+            least = self.machine.min_insync_replicas
+            if len(node.members) < least:
+                return (
+                    ErrorCode.NOT_ENOUGH_REPLICAS,
+                    f"{len(node.members)} replicas of {self.topic}-{self.index} are in sync, min.insync.replicas is {least}",
+                )
+            if len(self._waiters) + len(self.machine.producers) >= MOST_WAITERS:
+                return ErrorCode.NOT_ENOUGH_REPLICAS, f"{MOST_WAITERS} acknowledgements wait for the followers already"
+        return None
+
+    def when_acknowledged(self, timeout_ms: int, done: Acknowledged) -> None:
+        self._new_waiters.append((self._world.now_ms + max(1, timeout_ms), done))
+        self.log_changed()
+
+    def delete_records(self, offset: int, timeout_ms: int, done: Acknowledged) -> None:
+        token = self._token((self._world.now_ms + max(1, timeout_ms), done))
+        self.feed(events.DeleteRecords(token=token, offset=offset))
+
+    def log_changed(self) -> None:
+        if not self._has_grown:
+            self._has_grown = True
+            self._world.at_turn_end(self._tell_growth)
+
+    def _tell_growth(self) -> None:
+        self._has_grown = False
+        waiters, self._new_waiters = self._new_waiters, []
+        if self.is_gone or self._published_epoch is None:
+            self._tell(waiters, self._not_leader())
+            return
+        if waiters:
+            self._put(partial(self._growth, self._token(*waiters)))
+        else:
+            self._put(lambda: events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
+
+    def _growth(self, token: int) -> events.Event:
+        if isinstance(self.machine.role, Leading):
+            return events.Appended(token=token, log=self._log.facts(with_crc=False))
+        self._tell(self._waiters.pop(token, ()), self._not_leader())
+        return events.LogChanged(log=self._log.facts(with_crc=True))
+
+    # -- flushes -----------------------------------------------------------------------------------
+
+    def flushed(self) -> None:
+        if self.is_gone or self.machine.is_cutting:
+            return
+        if self._partition is not None:
+            self._partition.flushed()
+        flushed = self.log.flushed_offset
+        self.feed(events.FlushDone(incarnation=self._log.incarnation, flushed_offset=flushed))
+
+    def flush_failed(self, why: str) -> None:
+        self._world.flush_has_failed()
+        if self.is_gone:
+            return
+        if self._partition is not None:
+            self._partition.flush_failed(why)
+        self._damage_found(force=True)
+
+    def _damage_found(self, *, force: bool = False) -> None:
+        if not self.machine.is_cutting and (self._log.look_for_damage() or force):
+            self._log.is_damaged = True
+            log.error(
+                "replica_damaged",
+                topic=self.topic,
+                partition=self.index,
+                what_to_do="while other replicas are in sync: stop this broker, move the partition's folder away, start it",
+            )
+            node = self.machine.node
+            if self.leads and self.log.failure is not None and node is not None and len(node.members) > 1:
+                self._give_up(str(self.log.failure))  # it can append nothing any more: another member is to lead
+                return
+            self.feed(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
+
+    # -- events ------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        self._look()
+        self.feed(events.Tick(now_ms=self._world.now_ms))
+
+    def tick(self) -> None:
+        now_ms = self._world.now_ms
+        self._end_late_waiters(now_ms)
+        if not self.machine.is_cutting:
+            self._damage_found()
+        self.feed(events.Tick(now_ms=now_ms))
+
+    def node_read(self, state: State | None) -> None:
+        self._feed_fresh(events.NodeRead(state=state, is_synced=True))
+
+    def swap_answered(self, swap: Swap, answer: SwapAnswer) -> None:
+        self._feed_fresh(events.SwapAnswered(swap=swap, answer=answer))
+
+    def configure(self, settings: TopicSettings, replica_count: int) -> None:
+        if settings is self._settings:
+            return
+        self._settings = settings
+        if not self.machine.is_cutting:
+            self.log.config = log_config(settings)
+        if self._partition is not None:
+            self._partition.configure(settings)
+        least = min_insync(settings.min_insync_replicas, replica_count)
+        self.feed(events.Configured(min_insync_replicas=least, acks_on_disk=settings.acks_on_disk))
+
+    def suspect(self, signs: Signs, dead: frozenset[int]) -> None:
+        """Tell the machine that the leader does not answer."""
+        role, node = self.machine.role, self.machine.node
+        if not isinstance(role, Following) or node is None or self._is_busy:
+            return
+        registration = (node.leader, node.start_number)
+        acted = self._refusals_acted_on[1] if self._refusals_acted_on[0] == registration else 0
+        self.feed(events.LeaderSilent(signs=replace(signs, refusals_acted_on=acted), dead=dead))
+        if not isinstance(self.machine.role, Following):
+            self._refusals_acted_on = registration, acted + 1
+            log.info(
+                "replica_takes_over",
+                topic=self.topic,
+                partition=self.index,
+                leader=node.leader,
+                leader_epoch=node.leader_epoch,
+                port_refuses=signs.is_port_refusing,
+                registered=signs.is_registered,
+            )
+
+    def take_fetch(self, fetch: ReplicaFetch) -> None:
+        """Give a follower's fetch to the machine, with what this log holds there."""
+
+        def event() -> events.Event:
+            known = (None, None) if self.machine.is_cutting else self._log.batch_before(fetch.written_offset)
+            return events.FetchReceived(fetch=fetch, own_epoch=known[0], own_crc=known[1], now_ms=self._world.now_ms)
+
+        self._put(event)
+
+    def follower_lost(self, broker_id: int) -> None:
+        if self.leads:
+            self.feed(events.FollowerLost(broker_id=broker_id))
+
+    def take_refusal(self, leader_epoch: int) -> None:
+        self.feed(events.FetchRefused(leader_epoch=leader_epoch))
+
+    def take_answer(self, answer: Answer) -> None:
+        """Give a leader's answer to the machine. Its bytes are used until this returns, or later if the machine is busy."""
+        if self.machine.is_cutting or len(self._events) >= MOST_EVENTS:
+            return
+        facts: list[BatchFacts] = []
+        incoming: dict[int, tuple[memoryview, BatchHeader]] = {}
+        try:
+            for header, batch in iter_batches(answer.batches):
+                is_sound = header.is_dense and crc_matches(batch, 0, header.size_bytes)
+                facts.append(
+                    BatchFacts(position=header.position, next_offset=header.next_offset, crc=header.crc, is_sound=is_sound)
+                )
+                incoming[header.position] = (memoryview(batch), header)
+        except CorruptBatch:
+            pass  # What is before it may be taken. The rest is asked for again.
+        event = events.AnswerReceived(
+            answer=FetchAnswer(
+                topic_id=self.machine.topic_id,
+                leader=answer.leader,
+                leader_epoch=answer.leader_epoch,
+                fetch_offset=answer.fetch_offset,
+                batches=tuple(facts),
+                epochs=answer.epochs,
+                gaps=answer.gaps,
+                high_watermark=answer.high_watermark,
+                log_start_offset=answer.log_start_offset,
+            )
+        )
+
+        def take() -> events.Event:
+            self._incoming = incoming
+            return event
+
+        self._put(take)
+
+    def end(self) -> None:
+        """The topic is gone, or the broker stops: nothing is done any more."""
+        if self.is_gone:
+            return
+        self.is_gone = True
+        self._world.forget_messages(self)
+        self._world.forget_flush(self)
+        self._events.clear()
+        self._todo.clear()
+        self._withdraw()
+        if self._partition is not None:
+            self._world.table.remove(self._partition)
+            self._partition = None
+        waiters, self._waiters = self._waiters, {}
+        for of_token in (*waiters.values(), self._new_waiters):
+            self._tell(of_token, self._not_leader())
+        self._new_waiters = []
+
+    def _look(self) -> None:
+        """After all orders were carried out: show what has changed."""
+        role = self.machine.role
+        if isinstance(role, Leading):
+            if self._published_epoch is None and not self.machine.is_cutting:
+                self._publish(role)
+            partition = self._partition
+            if partition is not None:
+                partition.show(visible_end(self.machine))
+            for to, out in self.outgoing.items():
+                if self._has_news(to, out):
+                    self._world.has_answer(self, to)
+        elif self._partition is None and not self.machine.is_cutting:
+            self._keep()
+
+    # -- the partition -----------------------------------------------------------------------------
+
+    def _publish(self, role: Leading) -> None:
+        if self._partition is not None:
+            self._world.table.remove(self._partition)
+        self._published_epoch = role.leader_epoch
+        self._partition = ReplicatedPartition(
+            self.topic,
+            self.index,
+            self.log,
+            self._settings,
+            self._world.ask_flush,
+            self,
+            leader_epoch=role.leader_epoch,
+            visible=self.machine.high_watermark,
+        )
+        self._world.table.add(self._partition)
+        log.info(
+            "replica_leads",
+            topic=self.topic,
+            partition=self.index,
+            leader_epoch=role.leader_epoch,
+            start_offset=role.start_offset,
+            high_watermark=self.machine.high_watermark,
+        )
+
+    def _withdraw(self) -> None:
+        """End the leadership for clients, now."""
+        if self._published_epoch is None:
+            return
+        log.info("replica_leads_no_more", topic=self.topic, partition=self.index, leader_epoch=self._published_epoch)
+        self._published_epoch = None
+        if self._partition is not None:
+            self._world.table.remove(self._partition)
+            self._partition = None
+        waiters, self._new_waiters = self._new_waiters, []
+        self._tell(waiters, self._not_leader())
+
+    def _keep(self) -> None:
+        """Let upkeep know the log while another broker leads."""
+        self._partition = ReplicatedPartition(
+            self.topic, self.index, self.log, self._settings, self._world.ask_flush, self, visible=self.machine.high_watermark
+        )
+        self._world.table.add(self._partition, leads=False)
+
+    # -- what followers get ------------------------------------------------------------------------
+
+    def _has_news(self, to: int, out: Outgoing) -> bool:
+        role = self.machine.role
+        if not isinstance(role, Leading):
+            return False
+        one = role.progress.get(to)
+        written = 0 if one is None else one.written_offset
+        return out.has_news(self.log.log_end_offset, written, self.log.log_start_offset)
+
+    def answer_for(self, to: int, most_bytes: int) -> tuple[Answer, bool] | None:
+        """Return the next answer to a follower and whether more follows, None when there is none."""
+        out, role = self.outgoing.get(to), self.machine.role
+        if out is None or not isinstance(role, Leading) or self._published_epoch is None or self.is_gone:
+            return None
+        begin = out.position
+        batches, first, end = out.read(self.log, most_bytes)
+        gaps: tuple[tuple[int, int], ...] = ()
+        if first != begin:
+            gaps = tuple(gap for gap in self.log.gaps if gap[1] > begin)
+            if not batches:
+                end = next((gap[1] for gap in gaps if gap[0] <= begin), begin)
+        out.sent(begin, end, self._world.now_ms, self.log.log_start_offset)
+        epochs = self._log.epochs
+        known = [at for at, each in enumerate(epochs) if each.start_offset <= begin]
+        answer = Answer(
+            key=self.key,
+            leader=self._world.broker_id,
+            leader_epoch=role.leader_epoch,
+            fetch_offset=begin,
+            high_watermark=self.machine.high_watermark,
+            log_start_offset=self.log.log_start_offset,
+            epochs=epochs[known[-1] if known else 0 :],
+            gaps=gaps,
+            batches=memoryview(batches),
+        )
+        return answer, self._has_news(to, out)

@@ -1,0 +1,108 @@
+"""Clients of other languages go on through a change of leader, on three brokers: nothing lost, doubled or out of order."""
+
+import json
+import subprocess
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+from tests.clients.building import java
+from tests.support.cluster import BrokerCluster
+from tests.support.processes import Process, eventually
+
+COUNT, A_SECOND = 4_000, 400
+JS_COUNT = 1_000
+
+
+@pytest.fixture
+def three(zookeeper_address: str, tmp_path: Path) -> Iterator[BrokerCluster]:
+    with BrokerCluster(tmp_path / "three", f"{zookeeper_address}/leaders-{uuid.uuid4().hex[:8]}") as running:
+        yield running
+
+
+def values(three: BrokerCluster, topic: str, count: int) -> list[bytes]:
+    """Return what is in the topic's only partition."""
+    consumer = Consumer({"bootstrap.servers": three.address, "group.id": "check", "auto.offset.reset": "error"})
+    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    found: list[bytes] = []
+
+    def read() -> bool:
+        found.extend(one.value() for one in consumer.consume(1_000, timeout=0.2) if one.error() is None)
+        return len(found) >= count
+
+    try:
+        eventually(read, what=f"{count} values")
+        read()
+    finally:
+        consumer.close()
+    return found
+
+
+def java_tool(jars: str, name: str, *words: str) -> list[str]:
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
+    return [java(), "-cp", jars, quiet, f"org.apache.kafka.tools.{name}", *words]
+
+
+def test_javas_idempotent_producer_and_its_group_go_on(three: BrokerCluster, jars: str, tmp_path: Path) -> None:
+    topic = f"t_{uuid.uuid4().hex[:8]}"
+    three.create(topic)
+    described = subprocess.run(
+        java_tool(jars, "TopicCommand", "--bootstrap-server", three.address, "--describe", "--topic", topic),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    ).stdout
+    assert "ReplicationFactor: 3" in described
+    assert "Isr: 1,2,3" in described
+    common = ("--bootstrap-server", three.address, "--topic", topic)
+    how = ("--max-messages", str(COUNT), "--throughput", str(A_SECOND), "--acks", "-1")
+    sending = java_tool(jars, "VerifiableProducer", *common, *how)
+    reading = java_tool(jars, "VerifiableConsumer", *common, "--group-id", topic, "--reset-policy", "earliest", "--verbose")
+    producer, consumer = Process(sending, tmp_path / "producer"), Process(reading, tmp_path / "consumer")
+    try:
+        producer.start()
+        consumer.start()
+        eventually(lambda: values_in(consumer.output()), within_ms=60_000, what="the consumer reads")
+        killed = three.kill_leader(topic)
+        eventually(lambda: not producer.is_running(), within_ms=90_000, what="all is sent")
+        eventually(lambda: set(values_in(consumer.output())) == set(range(COUNT)), within_ms=60_000, what="all is read")
+    except AssertionError as late:
+        said_last = [line for line in consumer.output().splitlines() if "record_data" not in line][-20:]
+        raise AssertionError(f"{late}: {len(set(values_in(consumer.output())))} values; " + "\n".join(said_last)) from None
+    finally:
+        producer.kill()
+        consumer.kill()
+    said = [json.loads(line) for line in producer.output().splitlines() if line.startswith("{")]
+    assert [one for one in said if one["name"] == "producer_send_error"] == []
+    assert values(three, topic, COUNT) == [b"%d" % number for number in range(COUNT)]
+    three.brokers[killed].restart()
+    three.await_in_sync(topic, 3)
+
+
+def values_in(output: str) -> list[int]:
+    """Return the values that VerifiableConsumer printed."""
+    found = (json.loads(line) for line in output.splitlines() if line.startswith("{") and line.endswith("}"))
+    return [int(one["value"]) for one in found if one["name"] == "record_data"]
+
+
+def test_kafkajs_idempotent_producer_and_its_group_go_on(three: BrokerCluster, node_folder: Path, tmp_path: Path) -> None:
+    topic = f"t_{uuid.uuid4().hex[:8]}"
+    three.create(topic)
+    script = Process(
+        ["node", "change_of_leader.mjs"], tmp_path / "node", {"BOOTSTRAP": three.address, "TOPIC": topic, "COUNT": str(JS_COUNT)}
+    )
+    script.start(folder=node_folder)
+    try:
+        eventually(lambda: "read 100\n" in script.output(), within_ms=60_000, what="the consumer reads")
+        killed = three.kill_leader(topic)
+        eventually(lambda: not script.is_running(), within_ms=90_000, what="all is sent and read")
+    finally:
+        script.kill()
+    assert f"sent {JS_COUNT}, read {JS_COUNT} of them" in script.output(), script.output()[-3_000:]
+    assert values(three, topic, JS_COUNT) == [b"%d" % number for number in range(JS_COUNT)]
+    three.brokers[killed].restart()
+    three.await_in_sync(topic, 3)

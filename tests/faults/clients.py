@@ -1,0 +1,142 @@
+"""librdkafka's producer and consumer on a thread each, for as long as a history lasts."""
+
+import threading
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+
+from .cluster import TOPIC, Cluster
+from .history import History
+
+PACE_S = 0.004
+
+
+class Sending:
+    """One producer: a value to each partition in turn, every few milliseconds, while entered."""
+
+    def __init__(self, cluster: Cluster, history: History, name: str, *, idempotent: bool = True) -> None:
+        self._cluster, self._history, self._name = cluster, history, name
+        self._producer = Producer(
+            {
+                "bootstrap.servers": cluster.addresses,
+                "acks": "all",
+                "enable.idempotence": idempotent,
+                "linger.ms": 2,
+                "delivery.timeout.ms": 120_000,
+                "request.timeout.ms": 10_000,
+                "retry.backoff.ms": 50,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+            }
+        )
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"producer {name}")
+        self.longest_pause_s = 0.0
+        self.last_s = time.monotonic()
+        """When the last acknowledgement came."""
+        self.count = 0
+
+    def __enter__(self) -> "Sending":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> None:
+        """Send no more, and wait for what is under way."""
+        self._is_over.set()
+        self._thread.join(180)
+
+    def _run(self) -> None:
+        number = 0
+        while not self._is_over.is_set():
+            for partition in range(self._cluster.partitions):
+                value = f"{self._name}.{partition}.{number}"
+                self._history.unknown.add(value)
+                try:
+                    self._producer.produce(TOPIC, value.encode(), partition=partition, on_delivery=self._delivered)
+                except BufferError:
+                    self._producer.poll(0.1)
+            number += 1
+            self._producer.poll(PACE_S)
+        self._producer.flush(130)
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is None:
+            value = message.value().decode()
+            self._history.unknown.discard(value)
+            self._history.acknowledged[value] = (message.partition(), message.offset())
+            now_s = time.monotonic()
+            self.longest_pause_s = max(self.longest_pause_s, now_s - self.last_s)
+            self.last_s = now_s
+            self.count += 1
+
+
+def consumer(cluster: Cluster, group: str) -> Consumer:
+    made = Consumer(
+        {
+            "bootstrap.servers": cluster.addresses,
+            "group.id": group,
+            "auto.offset.reset": "error",
+            "enable.auto.commit": False,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+        }
+    )
+    made.assign([TopicPartition(TOPIC, partition, 0) for partition in range(cluster.partitions)])
+    return made
+
+
+class Reading:
+    """One consumer that reads on while entered."""
+
+    def __init__(self, cluster: Cluster, history: History) -> None:
+        self._consumer = consumer(cluster, "reading")
+        self._history = history
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="consumer")
+        self.errors: list[str] = []
+
+    def __enter__(self) -> "Reading":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join(60)
+        self._consumer.close()
+
+    def _run(self) -> None:
+        while not self._is_over.is_set():
+            self.take(self._consumer.consume(500, 0.2))
+
+    def take(self, messages: list[Any]) -> None:
+        for message in messages:
+            error = message.error()
+            if error is None:
+                self._history.read.append((message.partition(), message.offset(), message.value().decode()))
+            elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+                self.errors.append(str(error))
+
+
+def read_all(cluster: Cluster, history: History, within_s: float = 60) -> dict[int, int]:
+    """Read everything from the start into `read_again`; return each partition's end offset. Fails when it does not end."""
+    reading = consumer(cluster, "again")
+    ends = {}
+    deadline = time.monotonic() + within_s
+    try:
+        for partition in range(cluster.partitions):
+            ends[partition] = reading.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=20)[1]
+        missing = {value for value in history.acknowledged}
+        left = {partition for partition, end in ends.items() if end > 0}
+        while (left or missing) and time.monotonic() < deadline:
+            for message in reading.consume(1_000, 0.5):
+                if message.error() is None:
+                    history.read_again.append((message.partition(), message.offset(), message.value().decode()))
+                    missing.discard(message.value().decode())
+            left = {one for one in left if reading.position([TopicPartition(TOPIC, one)])[0].offset < ends[one]}
+    finally:
+        reading.close()
+    return ends

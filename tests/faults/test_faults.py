@@ -1,0 +1,89 @@
+"""A few rounds a day; `make faults` plays fifty. And what the checks are worth: each fault, planted in a history, is found."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from .history import History, differences, faults
+from .rounds import play
+
+ROUNDS = int(os.environ.get("ROUNDS", "3"))
+
+
+def test_nothing_is_lost_while_brokers_are_killed_and_frozen(tmp_path: Path) -> None:
+    lines: list[str] = []
+    history, wrong = play(tmp_path, seed=20_261_127, rounds=ROUNDS, tell=lines.append, least=100 * ROUNDS)
+    assert not wrong, "\n".join([*lines, *wrong])
+    assert history.acknowledged
+
+
+def right() -> History:
+    history = History()
+    rows = [(0, 70 * number, f"a.0.{number}") for number in range(5)]
+    history.acknowledged = {value: (partition, offset) for partition, offset, value in rows}
+    history.read, history.read_again = list(rows), list(rows)
+    return history
+
+
+def lost(history: History) -> None:
+    del history.read[2], history.read_again[2]
+
+
+def doubled(history: History) -> None:
+    for rows in (history.read, history.read_again):
+        rows.append((0, 999, "a.0.4"))
+
+
+def moved(history: History) -> None:
+    history.read_again[3] = (0, 215, "a.0.3")
+
+
+def replaced(history: History) -> None:
+    history.read[3] = (0, 210, "a.0.9")
+    history.unknown.add("a.0.9")
+
+
+def read_back(history: History) -> None:
+    history.read.append((0, 70, "a.0.1"))
+
+
+def out_of_order(history: History) -> None:
+    history.read[3:5] = [(0, 210, "a.0.4"), (0, 280, "a.0.3")]
+
+
+def not_seen(history: History) -> None:
+    history.read.pop()
+
+
+def of_nobody(history: History) -> None:
+    history.read_again.append((0, 999, "a.0.77"))
+
+
+@pytest.mark.parametrize(
+    ("plant", "word"),
+    [
+        (lost, "lost-write"),
+        (doubled, "duplicate"),
+        (moved, "inconsistent-offsets"),
+        (replaced, "inconsistent-offsets"),
+        (read_back, "nonmonotonic-poll"),
+        (out_of_order, "nonmonotonic-send"),
+        (not_seen, "unseen"),
+        (of_nobody, "never sent"),
+    ],
+)
+def test_a_planted_fault_is_found(plant: object, word: str) -> None:
+    history = right()
+    assert faults(history) == []
+    assert callable(plant)
+    plant(history)
+    assert any(word in fault for fault in faults(history)), faults(history)
+
+
+def test_a_byte_that_differs_below_the_end_is_found() -> None:
+    one = {0: b"abcd", 4: b"efgh"}
+    assert differences({1: one, 2: {0: b"abcdefgh"}, 3: {4: b"efgh"}}, 8) == []
+    assert differences({1: one, 2: {0: b"abcdefxx"}}, 6) == []
+    assert differences({1: one, 2: {0: b"abcXefgh"}}, 8) == ["brokers 1 and 2 differ at offset 3 of 8"]
+    assert differences({1: one, 2: {0: b"abcd"}}, 8) == ["brokers 1 and 2 differ at offset 4 of 8"]
