@@ -1,6 +1,6 @@
 """The composition root of `headrace console run`: what is asked, and HTTP. Keeps no state but what it remembers for seconds."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..client.connection import control_plane
@@ -62,7 +62,8 @@ def run(process: ConsoleProcess, stop: StopSignal) -> None:
             name="console-web",
             most_requests=MOST_REQUESTS,
             drain_s=DRAIN_S,
-            access=replace(process.access, is_for_browsers=True),
+            access=process.access,
+            is_for_browsers=True,
         )
         web.start()
         lifecycle.started("web", web.stop)

@@ -92,11 +92,6 @@ class HttpAccess:
     client_authorities: Path | None = None
     """Clients without a certificate that one of these CAs signed are refused (mTLS)."""
 
-    is_for_browsers: bool = False
-    """The token is a password in browsers, too. Only for services in which a page of another origin can order nothing: a browser
-    adds a password to such requests by itself.
-    """
-
     @property
     def asks_who(self) -> bool:
         return self.token_file is not None or self.client_authorities is not None
@@ -118,9 +113,9 @@ class HttpAccess:
                 f"listen on the loopback, or give {how}"
             )
 
-    def token(self) -> BearerToken | None:
+    def token(self, *, is_password: bool = False) -> BearerToken | None:
         """Return the token that is asked for. Raises `Unprotected`."""
-        return None if self.token_file is None else BearerToken(self.token_file, is_password=self.is_for_browsers)
+        return None if self.token_file is None else BearerToken(self.token_file, is_password=is_password)
 
 
 def is_open(path: str, open_paths: Iterable[str] = OPEN_PATHS) -> bool:

@@ -31,10 +31,10 @@ def token_file(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def _serving(access: HttpAccess) -> Iterator[int]:
+def _serving(access: HttpAccess, *, is_for_browsers: bool = False) -> Iterator[int]:
     app = Starlette(routes=[Route(path, lambda request: PlainTextResponse("ok")) for path in PATHS])
     listener = bound("127.0.0.1", 0)
-    server = WebServer(app, listener, name="test", access=access)
+    server = WebServer(app, listener, name="test", access=access, is_for_browsers=is_for_browsers)
     server.start()
     try:
         yield listener.getsockname()[1]
@@ -47,7 +47,7 @@ def basic(words: str) -> str:
 
 
 def test_a_service_with_pages_takes_the_token_as_a_password_and_others_do_not(token_file: Path) -> None:
-    with _serving(HttpAccess(token_file=token_file, is_for_browsers=True)) as port:
+    with _serving(HttpAccess(token_file=token_file), is_for_browsers=True) as port:
         for given, status in (
             (basic(f"ana:{TOKEN}"), 200),
             (basic(f":{TOKEN}"), 200),

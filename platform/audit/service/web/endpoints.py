@@ -6,7 +6,7 @@ The pages are the console's (`headrace console run`); their addresses here lead 
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anyio import to_thread
@@ -160,7 +160,8 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def tiers(request: Request) -> Response:
         """Return the tiers of the topics that are named (without one: those of which an operator said something)."""
-        asked, tier = request.query_params.getlist("topic")[:MOST_TOPICS] or [None], request.query_params.get("tier")
+        asked: Sequence[str | None] = request.query_params.getlist("topic")[:MOST_TOPICS] or [None]
+        tier = request.query_params.get("tier")
         found = [one for topic in asked for one in ledger.tiers(topic)]
         return JSONResponse([one for one in found if tier is None or one["tier"] == tier])
 
