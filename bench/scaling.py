@@ -149,7 +149,7 @@ def figures(load: Load) -> list[tuple[str, float, str]]:
         ("loads: Spark's tasks", cores(load, ROW.value), "cores"),
         ("loads: one run over all topics, each with something new", load.topics * TOPIC_LOAD.value / 3_600, "hours"),
         ("loads: one look at all topics with nothing new", load.topics * TOPIC_LOOK.value / 3_600, "hours"),
-        ("brokers, mirror and audit, if nobody writes to the topics", load.topics / 1e3 * idle / 100, "cores"),
+        ("brokers, mirror and audit, while all topics are idle", load.topics / 1e3 * idle / 100, "cores"),
         ("warehouse: Parquet a day", load.events_per_s * 86_400 * FILE.value / 1e12, "TB"),
     ]
 
