@@ -234,7 +234,7 @@ def test_users_are_listed_changed_and_removed_over_the_wire_and_every_broker_kno
 
 
 def test_a_user_in_kafkas_own_node_logs_in(brokers: list[LoggedIn], authority: Authority, zookeeper: str) -> None:
-    """The node is what Kafka 3.9's `kafka-configs.sh --zookeeper --entity-type users --entity-name 'd e*v'` wrote."""
+    """The node has the form that Kafka documents, with the example of RFC 7677 in it."""
     text = (
         "salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=,"
         "server_key=wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=,iterations=4096"

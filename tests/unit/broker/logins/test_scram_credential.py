@@ -13,7 +13,7 @@ TEXT = (
     "salt=W22ZaJ0SNY7soEsUEjb6gQ==,stored_key=WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=,"
     "server_key=wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=,iterations=4096"
 )
-"""As Apache Kafka and PostgreSQL write it for that example."""
+"""The keys of that example."""
 
 
 def test_a_credential_is_written_and_read_as_kafka_does() -> None:
