@@ -130,7 +130,7 @@ chaos-inout: install ## Kill the agent that receives, and each sink, 20 times; c
 chaos-registry: install ## Kill and freeze leading registries under load, and start everything in an outage, Spark too (ROUNDS=30)
 	HEADRACE_REGISTRY_KILLS=$(or $(ROUNDS),30) $(BIN)/pytest -rs tests/integration/schema_registry/test_two_registries.py tests/integration/schema_registry/test_started_in_an_outage.py
 
-pictures: install ## Make README's picture in docs/figures from a running platform (make up first; needs chromium)
+pictures: install ## Make README's two pictures in docs/figures from a running platform (make up first; needs chromium; three minutes)
 	@$(BIN)/python -m tests.pictures
 
 hostile: install ## Attack registry and audit under a small workload; write docs/SECURITY_TESTS.md (half an hour; ARGUMENTS='--seconds 4')

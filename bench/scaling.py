@@ -13,6 +13,7 @@ READERS = "docs/decisions/0037-readers-of-logs-in-c-and-a-far-source.md"
 ROWS = "docs/decisions/0034-rows-stay-in-the-task-that-reads-them.md"
 TOPICS = "docs/decisions/0036-one-application-for-all-topics.md"
 AUDIT = "docs/experiments/0013-the-audit-at-ten-thousand-topics.md"
+GROWTH = "docs/GROWTH.md"
 RESTART = "docs/decisions/0014-a-restart-that-does-not-read-the-log.md"
 
 
@@ -69,9 +70,26 @@ PARTITION = Cost(
     what="a partition in a broker's memory", value=6.5, unit="KB", source=BENCHMARKS, words="| 0.743 | 10% | 99% | 1.51 | 106 |"
 )
 LOG_MEMORY = Cost(what="a GB of closed segments, in a broker's memory", value=1.5, unit="MB", source=RESTART, words="1.5 MB a GB")
+IDLE_BROKERS = Cost(
+    what="1,000 idle topics, on a live and an offline broker",
+    value=0.17,
+    unit="% of a core",
+    source=GROWTH,
+    words="| 1.6 | 0.17 |",
+)
+IDLE_MIRROR = Cost(what="the same, in the mirror", value=0.21, unit="% of a core", source=GROWTH, words="| 1.45 | 0.21 |")
+IDLE_AUDIT = Cost(what="the same, in the audit", value=0.11, unit="% of a core", source=GROWTH, words="| 1.15 | 0.11 |")
+BEAT = Cost(
+    what="a beat of an idle logger, in the audit, every 5 s",
+    value=20.2,
+    unit="µs",
+    source=GROWTH,
+    words="audit, for a beat, 10,000 loggers, µs | 20.2 |",
+)
 COSTS = (
     *(LOGGER, AGENT, PRODUCE, FETCH, MIRROR, COUNT, ROW, DISK, FILE, LOG_MEMORY),
     *(PARTITION, TOPIC_LOAD, TOPIC_LOOK, TOPIC_AUDIT, TOPIC_AUDIT_MEMORY),
+    *(IDLE_BROKERS, IDLE_MIRROR, IDLE_AUDIT, BEAT),
 )
 
 
@@ -111,6 +129,7 @@ def figures(load: Load) -> list[tuple[str, float, str]]:
     live_bytes = load.events_per_s * DISK.value * 86_400 * load.live_days
     broker_cores = cores(load, PRODUCE.value + load.readers * FETCH.value)
     brokers = ceil(broker_cores)
+    idle = IDLE_BROKERS.value + IDLE_MIRROR.value + IDLE_AUDIT.value
     return [
         ("events a second, at the peak", load.events_per_s * load.peak, "/s"),
         ("into the live cluster", mb_per_s, "MB/s"),
@@ -130,6 +149,7 @@ def figures(load: Load) -> list[tuple[str, float, str]]:
         ("loads: Spark's tasks", cores(load, ROW.value), "cores"),
         ("loads: one run over all topics, each with something new", load.topics * TOPIC_LOAD.value / 3_600, "hours"),
         ("loads: one look at all topics with nothing new", load.topics * TOPIC_LOOK.value / 3_600, "hours"),
+        ("brokers, mirror and audit, while all topics are idle", load.topics / 1e3 * idle / 100, "cores"),
         ("warehouse: Parquet a day", load.events_per_s * 86_400 * FILE.value / 1e12, "TB"),
     ]
 

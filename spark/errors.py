@@ -60,7 +60,7 @@ class LoadUnproven(WarehouseError):
 
 
 class DecodersDisagree(WarehouseError):
-    """Two decoders read different values out of one record: nobody can say which one the rows of its load have."""
+    """Two decoders read different values out of one record: it is unknown which one the rows of its load have."""
 
     def __init__(self, schema_id: int, partition: int, offset: int, names: Sequence[str]) -> None:
         self.schema_id = schema_id
@@ -153,7 +153,7 @@ class CatalogUnreachable(HeadraceError):
 
 
 class LeaseLost(WarehouseError):
-    """This process stood still for so long that another one took over what it did."""
+    """This process made no progress for so long that another one took over its work."""
 
     retriable: ClassVar[bool] = True
 

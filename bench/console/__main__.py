@@ -67,7 +67,7 @@ def main() -> int:
             try:
                 _say("measuring")
                 memory_at_rest = rss_and_pss(console.process.pid)
-                pids = [console.process.pid, audit.pid, live.pids()[0]]
+                pids = [console.process.pid, audit.pid, live.pids[0]]
                 found = measure(folder, console.url, arguments.topics, arguments.groups, arguments.rounds, pids)
                 memory = {"at_rest": memory_at_rest, "after_the_pages": rss_and_pss(console.process.pid)}
             finally:

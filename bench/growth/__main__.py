@@ -33,11 +33,11 @@ def main() -> int:
     parser.add_argument("--only", default=",".join(names), metavar="MEASURES", help="measure these alone, commas between")
     parser.add_argument("--rest-s", type=float, default=20, help="how long rest is watched (default %(default)s)")
     parser.add_argument("--no-audit", action="store_true", help="run without an audit service")
-    parser.add_argument("--page", action="store_true", help=f"write {page.PATH}")
+    parser.add_argument("--page", action="store_true", help=f"write {page.PATH} and {page.FIGURE}")
     parser.add_argument("--draw", type=Path, metavar="JSON", help=f"measure nothing: write {page.PATH} from an earlier result")
     arguments = parser.parse_args()
     if arguments.draw is not None:
-        page.PATH.write_text(page.document(json.loads(arguments.draw.read_text())))
+        page.write(json.loads(arguments.draw.read_text()))
         return 0
     wanted = arguments.only.split(",")
     if unknown := sorted(set(wanted) - set(names)):
@@ -65,7 +65,7 @@ def main() -> int:
             world.close()
     print(json.dumps(result, indent=1))
     if arguments.page:
-        page.PATH.write_text(page.document(result))
+        page.write(result)
     return 0
 
 

@@ -1,12 +1,37 @@
-"""docs/GROWTH.md, from a result. Pure."""
+"""docs/GROWTH.md and its figure, from a result. Pure, but for `write`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..report import svg
 from .measures import ALL, Measure
 
 PATH = Path("docs/GROWTH.md")
+FIGURE = Path("docs/figures/topics.svg")
+LEAST = 0.01
+"""The least share of a core (%) that is drawn: the axis is logarithmic."""
+
+
+def write(result: Mapping[str, Any]) -> None:
+    """Write the page and its figure."""
+    PATH.write_text(document(result))
+    if (picture := rest_picture(result["rows"])) is not None:
+        FIGURE.write_text(svg.draw(picture))
+
+
+def rest_picture(rows: Sequence[Mapping[str, Any]]) -> svg.Picture | None:
+    """Return what each process takes at rest, by the number of topics; None where that was not measured."""
+    known = [row for row in rows if row["figures"].get("rest")]
+    units = next(measure.units for measure in ALL if measure.name == "rest")
+    dots = []
+    for name in (name for name, unit in units.items() if unit == "%"):
+        for row in known:
+            share = max(LEAST, row["figures"]["rest"].get(name, 0))
+            label = f"{name}, {row['topics']:,} topics"
+            dots.append(svg.Row(subject="Headrace", label=label, value=share, low=share, high=share, text=f"{share:.3g} %"))
+    axis = "share of one core while nothing is written, in % (logarithmic)"
+    return svg.Picture(title="What idle topics cost", axis=axis, rows=dots) if dots else None
 
 
 def slope(points: Sequence[tuple[int, float]]) -> float | None:
@@ -31,10 +56,14 @@ def document(result: Mapping[str, Any]) -> str:
         "",
         f"Measured {result['at'][:10]} on a machine with other work (load {loads[0]} to {loads[-1]}). Shares are processor time",
         "from `/proc`, so other load changes them little; seconds of the clock it does change. The last column is the slope:",
-        "growth for each 1,000 topics, by least squares.",
+        "growth for each 1,000 topics, by least squares. What limits the figures, and what was measured on a quiet machine:",
+        "`docs/experiments/0018-what-idle-topics-and-loggers-cost.md`.",
     ]
     for measure in ALL:
-        lines += ["", f"## {measure.title}", *table(measure, rows)]
+        if any(row["figures"].get(measure.name) for row in rows):
+            lines += ["", f"## {measure.title}", *table(measure, rows)]
+        if measure.name == "rest" and rest_picture(rows) is not None:
+            lines += ["", f"![What idle topics cost, by process and number of topics]({FIGURE.relative_to('docs')})"]
     return "\n".join(lines) + "\n"
 
 
@@ -46,7 +75,15 @@ def table(measure: Measure, rows: Sequence[Mapping[str, Any]]) -> list[str]:
     for name, unit in measure.units.items():
         points = [(row["topics"], row["figures"][measure.name][name]) for row in known if name in row["figures"][measure.name]]
         if points:
-            growth = slope(points)
-            values = [*(f"{value:.3g}" for _, value in points), "" if growth is None else f"{growth:.2g}"]
-            lines.append(f"| {name}, {unit} | " + " | ".join(values) + " |")
+            found, growth = dict(points), slope(points)
+            values = [number(found[row["topics"]]) if row["topics"] in found else "" for row in known]
+            title = f"{name}, {unit}" if unit else name
+            lines.append(f"| {title} | " + " | ".join([*values, "" if growth is None else number(growth, digits=2)]) + " |")
     return lines
+
+
+def number(value: float, *, digits: int = 3) -> str:
+    """Return the number with so many digits that count; whole, and with commas, from 1,000 on."""
+    if abs(value) >= 999.5:
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}" if abs(value) >= 0.0005 else "0"

@@ -92,7 +92,7 @@ class JournalSource:
 
 
 class JournalGroup:
-    """Every journal below `root`. Journals whose writer may live are looked at in each scan."""
+    """Every journal below `root`. Each scan checks the journals whose writer may be alive."""
 
     run = None
 

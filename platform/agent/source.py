@@ -116,13 +116,13 @@ class Source(Protocol):
     def lag(self, position: Position) -> Lag: ...
 
     def announced(self) -> None:
-        """Take note that the audit has heard of its run."""
+        """Note that the source's run is announced to the audit."""
 
     def release(self, position: Position) -> None:
         """Take note that everything before `position` is settled and will not be read again."""
 
     def remove(self) -> None:
-        """Delete the source: it has ended, everything is settled and told to the audit. A second call does nothing."""
+        """Delete the source: it has ended, everything is settled and reported to the audit. A second call does nothing."""
 
     def close(self) -> None:
         """Let go of files and locks; the agent stops, or the source was removed."""

@@ -1,4 +1,4 @@
-"""DAGs for somebody's own Airflow, as factories: `from headrace.airflow import load_events_dag`.
+"""DAG factories for your own Airflow: `from headrace.airflow import load_events_dag`.
 
 Inside this room `airflow` is Apache Airflow, by absolute imports. Parsing a DAG imports nothing of ours but this room: tables,
 Arrow and clients are imported by the tasks that need them.

@@ -60,7 +60,7 @@ def audit_report_dag(
 
 
 def counted(windows: list[dict[str, Any]]) -> tuple[dict[str, dict[str, int]], list[str]]:
-    """Return topic → verdict → windows, and the windows that call for somebody, in words."""
+    """Return topic → verdict → windows, and the windows that need attention, in words."""
     counts: dict[str, dict[str, int]] = {}
     alarms = []
     for one in windows:

@@ -6,8 +6,8 @@ After kill -9 a restarted broker finds the ZooKeeper node that it left behind, r
 It does not replace another folder's node."""
 
 import os
-import socket
 import threading
+from collections.abc import Callable
 
 from .. import __version__
 from ..coordination.backup import export
@@ -21,11 +21,13 @@ from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_clust
 from ..coordination.replica_states import ReplicaStates
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
+from ..coordination.users import UserRegistry
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.collector import freeze_live_objects
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.monitoring.http_server import HttpServer
+from ..runtime.rate_limited_log import RateLimitedLog
 from ..runtime.status import StatusFile
 from .errors import BrokerError, FolderUnusable
 from .event_loop.loop import Loop
@@ -38,14 +40,14 @@ from .handlers.api_table import BETWEEN_BROKERS, SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
+from .logins.other_brokers import connect_to_other
+from .logins.users import Users
 from .metrics import UNKNOWN_API
 from .monitoring.group_lag import GroupLag
 from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn
-from .network.server import Server
-from .network.tls_context import client_context
-from .partitions.catalog import BrokerAddress
+from .network.server import NewGuard, Server
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
@@ -53,7 +55,7 @@ from .partitions.identity import FolderLock, check_cluster, identify, note_clust
 from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
-from .partitions.other_brokers import Connect, OtherBrokers, connect_in_the_clear
+from .partitions.other_brokers import OtherBrokers
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.replica_lives import ReplicaLives
@@ -157,7 +159,7 @@ class BrokerProcess:
             check_cluster_id(session, cluster)
             check_age(session, cluster, issued)
 
-        registry, brokers = TopicRegistry(session), BrokerRegistry(session)
+        registry, brokers, user_registry = TopicRegistry(session), BrokerRegistry(session), UserRegistry(session)
 
         pages.doing = "raising the start number"
         states = ReplicaStates(session)
@@ -212,6 +214,8 @@ class BrokerProcess:
             delete_states=states.delete,
             has_lost_memory=lambda: lives.has_lost_memory,
         )
+        users = Users(user_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
+        users.load()
         pages.doing = "opening logs"
         topics.load()
         lives.logs_are_open()
@@ -245,6 +249,7 @@ class BrokerProcess:
             offsets=OffsetCommits(OffsetRegistry(session), claims, zookeeper),
             groups=groups,
             stored_groups=stored_groups,
+            users=users,
             producer_ids=producer_ids,
             disk=disk,
             replicas=replicas,
@@ -261,7 +266,10 @@ class BrokerProcess:
             cluster_id=cluster.cluster_id,
             interval_ms=settings.zookeeper_copy_interval_ms,
         )
-        server = Server(loop, Router(broker), settings)
+        logins = Worker("logins", loop.post)
+        login_log = RateLimitedLog(log, lambda: loop.now_ms)
+        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log)
+        server = Server(loop, Router(broker), settings, guard=guard)
         server.listen()
         started("connections", server.close)
         ports = server.ports
@@ -272,7 +280,7 @@ class BrokerProcess:
             partitions=table,
             connections=server,
             accepted=lambda: server.accepted_count,
-            rejections=lambda: server.rejections.counts,
+            rejections=lambda: server.rejections.counts | login_log.counts,
             flushes=lambda: (maintenance.flush_durations, maintenance.failed_flush_count),
             cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
             groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
@@ -294,6 +302,8 @@ class BrokerProcess:
             started(worker.name, worker.stop)
         zookeeper.start()
         started("ZooKeeper worker", zookeeper.stop)
+        logins.start()
+        started("logins", logins.stop)
         asking.start()
         started("questions to other brokers", asking.stop)
         cold_reads.start()
@@ -322,7 +332,15 @@ class BrokerProcess:
             copies.note_change()
             loop.post(lambda: topics.refresh(topic))
 
-        for end in (registry.watch_each(refresh, refresh), brokers.watch(refresh)):
+        def refresh_users(user: str | None = None) -> None:
+            loop.post(lambda: users.refresh(user))
+
+        watches = (
+            registry.watch_each(refresh, refresh),
+            brokers.watch(refresh),
+            user_registry.watch_each(refresh_users, refresh_users),
+        )
+        for end in watches:
             started("watch", end)
         pages.phase = "ready"
         self._status.write(
@@ -382,15 +400,18 @@ def choose_flusher(loop: Loop) -> Flusher:
         return threads
 
 
-def connect_to_other(settings: BrokerSettings) -> Connect:
-    """Return what connects to another broker's listener for brokers: with TLS where this broker's own has it."""
-    (between,) = (one for one in settings.listeners if one.name == settings.inter_broker_listener)
-    if not between.has_tls or settings.tls is None:
-        return connect_in_the_clear
-    tls = settings.tls
+def guards_of(
+    settings: BrokerSettings,
+    loop: Loop,
+    users: Users,
+    worker: Worker,
+    now_ms: Callable[[], int],
+    failures: RateLimitedLog,
+) -> NewGuard | None:
+    """Return what makes the guard of a connection that must log in; None where no listener has a login."""
+    if settings.logins is None:
+        return None
+    # Here, so that a broker without logins does not load what checks certificates and tokens.
+    from .logins.starting import logins_of
 
-    def connect(other: BrokerAddress, within_s: float) -> socket.socket:
-        # Made for each connection, of which there are few, so that a new certificate is used at once.
-        return client_context(tls).wrap_socket(connect_in_the_clear(other, within_s), server_hostname=other.host)
-
-    return connect
+    return logins_of(settings, loop, users, worker, now_ms, failures)

@@ -74,7 +74,7 @@ class FolderOfAnotherCluster(BrokerError):
 
     def __init__(self, folder: Path, found: str, there: str | None) -> None:
         self.folder, self.found, self.there = folder, found, there
-        knows = "knows no cluster" if there is None else f"is of the cluster {there}"
+        knows = "has no cluster id" if there is None else f"is of the cluster {there}"
         super().__init__(
             f"data folder {folder} is of the cluster {found}, and ZooKeeper {knows}: its topics would be created again, beside "
             "the logs: `headrace zookeeper import` brings a lost tree back (docs/OPERATIONS.md); delete cluster.json "

@@ -1,4 +1,4 @@
-"""`headrace retention TOPIC`, or `--all`: hours of the warehouse that are past their age, told, or dropped with `--apply`."""
+"""`headrace retention TOPIC`, or `--all`: lists hours of the warehouse that are too old, or drops them with `--apply`."""
 
 import argparse
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from .compact import add_topics, positive, told, warehouse_and_topics
 HELP = """drop hours of the warehouse that are past the age in <warehouse>/retention.toml; without --apply only say which
 
     [default]
-    hours = 720                # 30 days; without the file, and with 0, hours stay for ever
+    hours = 720                # 30 days; without the file, and with 0, hours are kept permanently
     [topics.access_log]
     hours = 8760
 
@@ -47,7 +47,7 @@ def _lines(results: Mapping[str, Any]) -> list[str]:
     lines = []
     for topic, one in results.items():
         if not one.keep_hours:
-            lines.append(f"retention: {topic}: off, its hours stay for ever")
+            lines.append(f"retention: {topic}: off, its hours are kept permanently")
         elif not one.hours:
             lines.append(f"retention: {topic}: no hour is older than {one.keep_hours} hours")
         else:

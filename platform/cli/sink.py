@@ -152,7 +152,7 @@ def _tier(group: str, cluster: str) -> str:
 
 
 def _clusters(arguments: argparse.Namespace) -> tuple[str, str | None]:
-    """Return the addresses of the cluster that is read and of the one with the audit's topic; None: nothing is told."""
+    """Return the addresses of the cluster that is read and of the one with the audit's topic; None: nothing is reported."""
     layout, name = Layout.from_environment(), arguments.cluster
     bootstrap = arguments.bootstrap or {"live": layout.live_bootstrap, "offline": layout.offline_bootstrap}.get(name)
     if bootstrap is None:

@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--follow", "-f", action="store_true", help="continue at the end, until Ctrl-C or SIGTERM")
     parser.add_argument("--partition", type=int, action="append", metavar="N", help="only these; may be repeated")
-    parser.add_argument("--most", "-n", type=int, metavar="N", help="end after so many records that match")
+    parser.add_argument("--most", "-n", type=int, metavar="N", help="stop after N matching records")
     parser.add_argument("--json", action="store_true", help="a JSON object a line, with place, time and key")
     parser.add_argument("--bootstrap", default=layout.live_bootstrap, metavar="HOST:PORT", help="(default: %(default)s)")
     parser.add_argument("--registry", default=layout.registry_url, metavar="URL", help="(default: %(default)s)")

@@ -64,7 +64,7 @@ class TlsFailed(ClientError):
 
 
 LOGIN_REFUSALS = (AuthenticationFailed, TlsFailed)
-"""They end by themselves only when somebody mends a file or the broker: who was served before waits for that."""
+"""They end only when an operator repairs a file or the broker; clients that were served before wait for that."""
 
 
 class TokenUnavailable(ClientError):
@@ -196,7 +196,7 @@ class BufferFull(ClientError):
 
 
 class Unpromised(ClientError):
-    """A strict producer takes no record of a window that nobody was told it may hold."""
+    """A strict producer takes no record of a window that is not announced to the audit."""
 
     def __init__(self, topic: str, window_start_ms: int) -> None:
         super().__init__(

@@ -23,6 +23,7 @@ from .errors import BadRequest, NotHere
 log = get_logger(__name__)
 
 T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 
 ASK_MS = 5_000
 """How long a page waits for one answer of another process."""
@@ -40,10 +41,10 @@ MOST_ASKING = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Known(Generic[T]):
+class Known(Generic[T_co]):
     """An answer, and how old it is."""
 
-    value: T
+    value: T_co
     age_ms: int
     is_asking: bool
     """A newer one is on its way."""

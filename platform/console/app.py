@@ -63,6 +63,7 @@ def run(process: ConsoleProcess, stop: StopSignal) -> None:
             most_requests=MOST_REQUESTS,
             drain_s=DRAIN_S,
             access=process.access,
+            is_for_browsers=True,
         )
         web.start()
         lifecycle.started("web", web.stop)

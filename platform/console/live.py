@@ -24,14 +24,20 @@ class Streams:
     """How many streams are open."""
 
     def __init__(self) -> None:
-        self._seats = threading.BoundedSemaphore(MOST_STREAMS)
+        self._lock = threading.Lock()
+        self.count = 0
 
     def take(self) -> bool:
         """Return whether there is room for one more."""
-        return self._seats.acquire(blocking=False)
+        with self._lock:
+            if self.count >= MOST_STREAMS:
+                return False
+            self.count += 1
+            return True
 
     def leave(self) -> None:
-        self._seats.release()
+        with self._lock:
+            self.count -= 1
 
 
 async def events(streams: Streams, begin: Callable[[Callable[[], bool]], Rows]) -> AsyncIterator[bytes]:

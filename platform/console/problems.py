@@ -71,7 +71,7 @@ def of_processes(processes: Iterable[ProcessState], logs: Path) -> list[Problem]
                 )
             )
         elif one.notice is not None:
-            resume = "headrace mirror resume" if one.name == "mirror" else "an operator ordered this"
+            resume = "`headrace mirror resume`" if one.name == "mirror" else "nothing: an operator ordered this"
             found.append(
                 Problem(
                     rank=Rank.NOTED,
@@ -107,7 +107,7 @@ def of_windows(troubled: Iterable[Mapping[str, Any]]) -> list[Problem]:
                 about=f"topic {topic} {verdict}",
                 what=f"{topic}: {count} {'is' if windows == 1 else 'are'} {verdict}",
                 why=why + latest,
-                remedy="open the window: it names the records, and who does not respond",
+                remedy="open the window: it names the records, and the participant that does not respond",
                 href=f"{'/topic' if start is None else '/window'}?{urlencode(query)}",
             )
         )
@@ -141,8 +141,8 @@ def of_mirror(status: Mapping[str, Any] | None, *, now_ms: int) -> list[Problem]
                 rank=Rank.DOWN,
                 about="mirror",
                 what=f"mirror has written no status for {age_ms // 1000:,} s",
-                why="it hangs, or does not run",
-                remedy="headrace restart mirror",
+                why="it does not respond, or does not run",
+                remedy="`headrace restart mirror`",
                 href="/mirror",
             )
         )
@@ -156,7 +156,7 @@ def of_mirror(status: Mapping[str, Any] | None, *, now_ms: int) -> list[Problem]
                 about="mirror partitions",
                 what=f"mirror has stopped copying {len(errors):,} partition{'' if len(errors) == 1 else 's'}",
                 why=named + more,
-                remedy="mend what it names; `headrace mirror verify` compares the two logs",
+                remedy="repair what it names; `headrace mirror verify` compares the two logs",
                 href="/mirror",
             )
         )

@@ -49,6 +49,14 @@ def instant(at_ms: int | None, *, to: int | None = None) -> Markup:
     return Markup(f"<time datetime={machine}>{shown}</time>")
 
 
+def with_code(words: str) -> Markup:
+    """Return words in which what stands between two backticks is code."""
+    parts = words.split("`")
+    if len(parts) % 2 == 0:  # one backtick has no partner
+        return escape(words)
+    return Markup("").join(Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+
+
 def number(value: float | None) -> str:
     """Return a count; what is not known is no zero."""
     return "–" if value is None else f"{value:,}"
@@ -99,7 +107,7 @@ def _made() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: Mapping[str, Any] = {"n": number, "size": size, "span": span, "instant": instant}
+    filters: Mapping[str, Any] = {"n": number, "size": size, "span": span, "instant": instant, "code": with_code}
     made.filters.update(filters)
     made.globals.update(link=link, version=_version())
     return made

@@ -1,6 +1,7 @@
 """The console over HTTP: pages, errors as pages that say what to do, and orders: only by POST, and only on the loopback."""
 
 import json
+import time
 from collections.abc import Callable
 
 from anyio import to_thread
@@ -15,10 +16,12 @@ from ..client.errors import ClientError
 from ..client.groups.group_admin import GroupHasMembers
 from ..errors import HeadraceError
 from ..runtime.serving.request_rules import POLICY as POLICY_HEADER
+from ..runtime.serving.with_metrics import WithMetrics
 from .answers import Answers, not_here
 from .asked import Asked
 from .errors import BadRequest
 from .live import Streams, events
+from .metrics import ROLE, PageTimes
 from .pages import groups, home, messages, mirror, processes, producers, schemas, topic, topics, warehouse
 from .rendering import POLICY, STATIC, render, static
 from .warehouse_asking import Asking
@@ -52,8 +55,15 @@ def application(answers: Answers, asking: Asking) -> ASGIApp:
         "/processes": processes.page,
     }
 
+    times = PageTimes(pages)
+
     def page(request: Request) -> Response:
-        return _page(pages[request.url.path](answers, Asked(request.query_params)))
+        path = request.url.path
+        began = time.monotonic()
+        try:
+            return _page(pages[path](answers, Asked(request.query_params)))
+        finally:
+            times.note(path, time.monotonic() - began)
 
     async def live(request: Request) -> Response:
         asked = Asked(request.query_params)
@@ -102,14 +112,15 @@ def application(answers: Answers, asking: Asking) -> ASGIApp:
         return _message(answers, found.what, found.why, found.remedy, 503)
 
     def broken(request: Request, error: Exception) -> Response:
-        return _message(answers, "This page failed", "the console's log says why", "see the console's log, and report it", 500)
+        times.failed()
+        return _message(answers, "This page failed", "It is a fault of the console; its log says why", "", 500)
 
     def missing(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         what = "There is no such page" if error.status_code == 404 else error.detail
         return _message(answers, what, f"{request.method} {request.url.path[:200]}", "", error.status_code)
 
-    return Starlette(
+    made = Starlette(
         routes=[
             *(Route(path, page) for path in pages),
             Route("/messages/live", live),
@@ -120,6 +131,7 @@ def application(answers: Answers, asking: Asking) -> ASGIApp:
         ],
         exception_handlers={BadRequest: refused, HeadraceError: away, HTTPException: missing, Exception: broken},
     )
+    return WithMetrics(made, ROLE, lambda: times.metrics(lambda: streams.count))
 
 
 def _page(html: str, status: int = 200) -> Response:

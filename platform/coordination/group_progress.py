@@ -38,7 +38,7 @@ class GroupProgress:
         return found[:most], max(0, len(found) - most)
 
     def read(self, positions: Iterable[Position]) -> dict[Position, int]:
-        """Return the committed next offsets. What is gone or cannot be read is left out: the group's own readers are told."""
+        """Return the committed next offsets. What is gone or cannot be read is left out; the group's own readers report it."""
         wanted = {paths.offset(*position): position for position in positions}
         committed = {}
         for path, node in self._session.tree.read_many(wanted).items():

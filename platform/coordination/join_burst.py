@@ -15,7 +15,7 @@ LONGEST_REST_MS = 100
 
 
 def quiet_ms(members: int, moves: int) -> int:
-    """Return how long nobody may have joined before `moves` partitions of one member move, in a group of so many members."""
+    """Return how long (ms) to wait after the last join before `moves` partitions of one member move, in a group of this size."""
     return min(LONGEST_QUIET_MS, 10 * members + moves)
 
 

@@ -24,7 +24,7 @@ class MirrorSources:
         return {by_path[path]: node.data.decode("ascii", "replace") for path, node in nodes.items()}
 
     def write_many(self, ids: Mapping[tuple[str, int], str]) -> None:
-        """Note the id of each (topic, partition). The calls are pipelined, they are no transaction. Most are new."""
+        """Note the id of each (topic, partition). The calls are pipelined, not a transaction. Most are new."""
         values = {paths.mirror_source(*name): topic_id.encode("ascii") for name, topic_id in ids.items()}
         outcomes = self._session.tree.create_many(values)
         # Those that exist, and those of which it is not known: to write them again changes nothing.

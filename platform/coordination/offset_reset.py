@@ -1,4 +1,4 @@
-"""Moves the committed offsets of a group of the paper's consumers, while nobody reads in it."""
+"""Moves the committed offsets of a group of the paper's consumers, while the group has no members."""
 
 from collections.abc import Mapping
 

@@ -10,6 +10,8 @@
     /mirror/sources/{topic}/{part}               persistent  id of the source's topic of which this is a copy
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+    /config/users/{user}                         persistent  JSON config: what the user logs in with, as Kafka's tools write it
+    /config/login_secret                         persistent  hex digits: a secret of all brokers
     /replicas/{topic id}/{part}                  persistent  JSON: leader, in-sync set and epochs of a replicated partition
     /brokers/lives/{broker}                      persistent  JSON started_ms; each start of a broker raises its version
     /leaders/{name}/holder                       ephemeral   JSON url, epoch: the process that leads
@@ -21,7 +23,7 @@ Source: the paper's registries under today's names of topic and partition (facts
 """
 
 import re
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from .errors import InvalidName
 
@@ -30,6 +32,11 @@ BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 CLUSTER_ID = "/cluster/id"
 NEXT_PRODUCER_ID = "/producer_ids/next"
+CONFIG = "/config"
+CONFIG_USERS = "/config/users"
+LOGIN_SECRET = "/config/login_secret"
+DEFAULT_USER = "<default>"
+"""The step under which Kafka keeps settings of all users."""
 REPLICAS = "/replicas"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -104,6 +111,18 @@ def replica_state(topic_id: str, partition: int) -> str:
 
 def topic(name: str) -> str:
     return f"{BROKER_TOPICS}/{topic_step(name)}"
+
+
+def user(name: str) -> str:
+    """Return a user's path. In it, as in Kafka, what is no letter, digit, '.', '_' or '-' is %XX. Raises InvalidName."""
+    if not name or name in (".", "..") or len(encoded := quote(name, safe="").replace("~", "%7E")) > 249:
+        raise InvalidName("user", name, "1 to 249 characters, counted as Kafka writes them (%XX), not '.' or '..'")
+    return f"{CONFIG_USERS}/{encoded}"
+
+
+def user_of(step: str) -> str:
+    """Return the name of a user that `user` wrote as this step."""
+    return unquote(step)
 
 
 def group(name: str) -> str:

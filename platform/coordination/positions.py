@@ -43,7 +43,7 @@ class AuditPositions:
         self._write(paths.position(tier, topic, partition), offset)
 
     def write_many(self, tier: str, offsets: Mapping[tuple[str, int], int]) -> None:
-        """Move the position of each (topic, partition) as `write` does. The calls are pipelined, they are no transaction."""
+        """Move the position of each (topic, partition) as `write` does. The calls are pipelined, not a transaction."""
         wanted = {paths.position(tier, *name): offset for name, offset in offsets.items()}
         data = {path: decimal(offset) for path, offset in wanted.items()}
         tree = self._session.tree

@@ -40,7 +40,7 @@ class TreeLost(CoordinationError):
     """ZooKeeper has forgotten the cluster, or another one is there."""
 
     def __init__(self, hosts: str, known: ClusterId | None) -> None:
-        found = "knows no cluster" if known is None else f"is of the cluster {known.cluster_id}"
+        found = "has no cluster id" if known is None else f"is of the cluster {known.cluster_id}"
         super().__init__(
             f"ZooKeeper at {hosts} {found}: it has lost what it knew; this process continues with its own copy: "
             "`headrace zookeeper import` brings a copy back (docs/OPERATIONS.md)"
@@ -125,7 +125,7 @@ def cluster_id(session: Session) -> ClusterId:
         try:
             session.tree.create(paths.CLUSTER_ID, json_bytes(asdict(drawn_cluster_id())))
         except ConnectionUnsure:
-            continue  # read again: the node counts, whoever wrote it; `read` bounds the wait
+            continue  # read again: the node counts, no matter which broker wrote it; `read` bounds the wait
 
 
 class ProducerIdBlocks:

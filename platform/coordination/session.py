@@ -190,8 +190,8 @@ class Session:
         """Call `callback` once now, and after the list below `path` may have changed. Return a function that ends the watch.
 
         Level-triggered: several changes may be one call, so the callback reads the list again. The watch outlives reconnections
-        and sessions. With `rest_ms` a change is told so much later, together with all changes until then: a list that a hundred
-        change at once costs a few calls. It is asked on kazoo's thread and must only compute.
+        and sessions. With `rest_ms` a change is reported this much later, together with all changes until then: a list that a
+        hundred processes change at once costs a few calls. `rest_ms` is called on kazoo's thread and must only compute.
         """
         return self._add_watch(_Watch(path, "children", callback, self._note_due, rest_ms))
 

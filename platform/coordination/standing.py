@@ -1,9 +1,9 @@
 """How sure a process may be of its session. Pure: events and instants in, a state out; no clock, no kazoo.
 
-Who is not sure of its session acts as if it had lost it. So SURE is more than 'connected': the server has answered a probe on
-this connection, and less than the lease has passed since the probe was *sent*. While that holds, the server cannot have expired
-the session. A process that was frozen (SIGSTOP, a long pause of the machine) wakes up after the end of its lease. It is unsure
-before it acts, although kazoo still calls it connected.
+A process that is not sure of its session acts as if it had lost it. SURE is more than 'connected': the server has answered a
+probe on this connection, and less than the lease has passed since the probe was *sent*. While that holds, the server cannot
+have expired the session. A process that was frozen (SIGSTOP, a long pause of the machine) wakes up after the end of its lease.
+It is unsure before it acts, although kazoo still calls it connected.
 """
 
 from enum import StrEnum

@@ -163,7 +163,7 @@ class Tree:
             return True
 
     def create_many(self, values: Mapping[str, bytes], *, ephemeral: bool = False) -> dict[str, Node | CoordinationError | None]:
-        """Make the nodes and their missing parents, which are persistent. The calls are pipelined, they are no transaction.
+        """Make the nodes and their missing parents, which are persistent. The calls are pipelined, not a transaction.
 
         Return for each path the new node, None where the node existed, or the error where the call failed or its outcome is
         unknown.
@@ -197,7 +197,7 @@ class Tree:
         self._answers("create", sent, already=NodeExistsError)
 
     def delete_each(self, versions: Mapping[str, int]) -> dict[str, bool | CoordinationError]:
-        """Remove the nodes that have their version (-1: any). The calls are pipelined, they are no transaction.
+        """Remove the nodes that have their version (-1: any). The calls are pipelined, not a transaction.
 
         Return for each path whether the node existed, or the error where the call failed or its outcome is unknown.
         """
@@ -210,7 +210,7 @@ class Tree:
         return outcomes
 
     def write_each(self, values: Mapping[str, tuple[bytes, int]]) -> dict[str, int | CoordinationError | None]:
-        """Write each (data, version) to its node, if it still has the version. The calls are pipelined, they are no transaction.
+        """Write each (data, version) to its node, if it still has the version. The calls are pipelined, not a transaction.
 
         Return for each path the new version, None where there is no node, or the error where the call failed or its outcome is
         unknown.
@@ -240,7 +240,7 @@ class Tree:
         self.put_many({path: data})
 
     def put_many(self, values: Mapping[str, bytes]) -> None:
-        """Write each value to its node; make the nodes that do not exist. The calls are pipelined, they are no transaction."""
+        """Write each value to its node; make the nodes that do not exist. The calls are pipelined, not a transaction."""
         for path, data in values.items():
             self._fits(path, data)
         for some in _runs_of(list(values)):

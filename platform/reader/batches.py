@@ -134,7 +134,7 @@ class BatchedRecords:
         self._is_single = False
         """Whether the batch failed too often, so that its records are stored one by one."""
         self._culprit: RefusedRecord | None = None
-        """The batch's first record, which failed by itself. Nothing behind it is stored before quarantine has it: a position
+        """The batch's first record, which failed alone. Nothing after it is stored before quarantine has it: a position
         behind it says that it is done.
         """
         self._is_culprit_logged = False

@@ -18,7 +18,7 @@ HANDOVER_MS = 30_000
 
 
 class Coordination(NamedTuple):
-    """A consumer that is not started yet, and the book of what was reported, which is started and closed by itself."""
+    """A consumer that is not started yet, and the store of reported positions, which is started and closed separately."""
 
     consumer: StreamConsumer
     start_positions: Callable[[], PositionBook]

@@ -80,7 +80,7 @@ class ReadCounts:
         return self._stretch_count
 
     def has_reported(self, name: TopicPartition, offset: int) -> bool:
-        """Return whether the audit knows of what is there: quarantine has it, too, if it was to have it."""
+        """Return whether this offset is reported to the audit. If its record belongs to quarantine, it is there, too."""
         one = self._partitions.get(name)
         return one is not None and offset < one.reported_to
 
@@ -90,9 +90,9 @@ class ReadCounts:
 
     def begin(self, name: TopicPartition, at: int, reported_to: int | None) -> None:
         """Count from offset `at` on. `reported_to`: what `reported` gave."""
-        told = max(at, reported_to or 0)
-        self._partitions[name] = _Partition(told, at)
-        self._reporter.begin(*name, told)
+        begin = max(at, reported_to or 0)
+        self._partitions[name] = _Partition(begin, at)
+        self._reporter.begin(*name, begin)
 
     def count(self, message: Message, *, is_held: bool) -> None:
         """Count a record that is done once the processor is flushed, or that quarantine will have. Hot: once per record."""
@@ -126,7 +126,7 @@ class ReadCounts:
             one.refused.add(message.offset)
 
     def skip(self, name: TopicPartition, from_offset: int, to_offset: int, reason: str) -> None:
-        """Go on behind a range that is not read, for a reason of `Skipped`."""
+        """Continue after a range that is not read, for a reason of `Skipped`."""
         one = self._partitions.get(name)
         if one is None:
             return
@@ -137,13 +137,13 @@ class ReadCounts:
         one.counted_to = max(one.counted_to, to_offset)
 
     def go_back(self, name: TopicPartition, to_offset: int) -> None:
-        """Count again from `to_offset` on; what was counted was told."""
+        """Count again from `to_offset` on; what was counted is reported."""
         if (one := self._partitions.get(name)) is not None:
             one.counted_to = to_offset
 
     def tell(self, positions: Mapping[TopicPartition, int], timeout_ms: int) -> None:
-        """Tell the audit of everything that was counted; it is before `positions`. Raises what the reporter raises."""
-        self._reporter.publish(timeout_ms)  # first what it could not tell before: so only this much waits there
+        """Report everything that was counted, which is before `positions`, to the audit. Raises the reporter's errors."""
+        self._reporter.publish(timeout_ms)  # first what could not be sent before, so that no more than this waits there
         for name, at in positions.items():
             one = self._partitions.get(name)
             if one is None:

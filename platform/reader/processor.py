@@ -1,4 +1,4 @@
-"""What the reading loop asks of whoever has the records done: a handler, a store with positions of its own, a sink."""
+"""What the reading loop needs from the part that processes records: a handler, a store with its own positions, a sink."""
 
 from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol

@@ -200,7 +200,7 @@ class ReadingLoop:
         return record
 
     def _between_records(self) -> None:
-        """Do what is due. Hot: once per record. What goes by the clock alone is looked at every 20 ms."""
+        """Do what is due. Hot: once per record. Timers are checked every 20 ms."""
         assert self._stop is not None
         now_ms = self._clock.monotonic_ms()
         if now_ms < self._look_at_ms and not self._is_ordered and not self._is_full():
@@ -389,7 +389,7 @@ class ReadingLoop:
                 "reader_ahead_of_log", topic=name.topic, partition=name.partition, at=begin, then="begins at the group's offset"
             )
             begin = start
-        # What is done is read again where nobody reported it: some may have to go to quarantine.
+        # Finished records that were not reported are read again: some may have to go to quarantine.
         reported = self._reported(name)
         read_from = begin if begin < start else max(start, min(begin, reported or 0))
         if read_from != self._consumer.position(name):

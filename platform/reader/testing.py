@@ -118,7 +118,7 @@ class _Writers:
 
     def schema(self, schema_id: int) -> str:
         if schema_id not in self._texts:
-            raise UnknownSchemaId(f"headrace.reader.testing knows no schema {schema_id}", schema_id=schema_id)
+            raise UnknownSchemaId(f"headrace.reader.testing has no schema {schema_id}", schema_id=schema_id)
         return self._texts[schema_id]
 
     def payload(self, given: Given, schema: Described | None, timestamp_ms: int) -> bytes:

@@ -31,7 +31,7 @@ def look(path: Path) -> DiskRoom | str:
     try:
         found = os.statvfs(path)
     except OSError as error:
-        return f"{path} cannot be looked at: {error.strerror or error}"
+        return f"{path} cannot be read: {error.strerror or error}"
     return DiskRoom(
         path=path,
         free_bytes=found.f_bavail * found.f_frsize,

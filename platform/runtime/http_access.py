@@ -1,9 +1,10 @@
 """Who may use an HTTP service of ours: everyone on the loopback; from elsewhere only who has the token, or a certificate.
 
 The token is the first line of a file, compared in constant time. `/healthz` and `/readyz` stay open: load balancers and
-supervisors ask them, and they tell no data. Source: RFC 6750 (bearer tokens).
+supervisors ask them, and they tell no data. Sources: RFC 6750 (bearer tokens), RFC 7617 (basic authentication).
 """
 
+import base64
 import hashlib
 import hmac
 import ipaddress
@@ -18,7 +19,10 @@ from ..errors import HeadraceError
 OPEN_PATHS = ("/healthz", "/readyz")
 SHORTEST_TOKEN = 16
 CHALLENGE = 'Bearer realm="headrace"'
+CHALLENGE_OF_PAGES = f'Basic realm="headrace", charset="UTF-8", {CHALLENGE}'
+"""Browsers ask their user for a name and a password; they send no bearer token by themselves."""
 UNAUTHORIZED = "a bearer token is wanted: send the header `Authorization: Bearer …` with the token of this service"
+IN_A_BROWSER = "; in a browser, log in with any name, and with the token as the password"
 
 
 class Unprotected(HeadraceError):
@@ -38,9 +42,10 @@ def is_loopback(host: str) -> bool:
 class BearerToken:
     """The token in a file; a changed file is read again. Any thread may call."""
 
-    def __init__(self, path: Path) -> None:
-        """Raises `Unprotected`."""
+    def __init__(self, path: Path, *, is_password: bool = False) -> None:
+        """`is_password`: it is taken as the password of HTTP basic authentication, too, with any name. Raises `Unprotected`."""
         self._path = path
+        self._is_password = is_password
         self._lock = threading.Lock()
         self._seen = _facts(path)
         self._digest = _digest_in(path)
@@ -48,8 +53,22 @@ class BearerToken:
     def admits(self, authorization: str | None) -> bool:
         """Return whether the value of the header `Authorization` holds the token."""
         kind, _, word = (authorization or "").partition(" ")
-        given = hashlib.sha256(word.strip().encode("utf-8", "surrogateescape")).digest()
-        return hmac.compare_digest(given, self._present()) and kind.lower() == "bearer"
+        kind, given = kind.lower(), word.strip().encode("utf-8", "surrogateescape")
+        if self._is_password and kind == "basic":
+            given = _password_in(given)
+        elif kind != "bearer":
+            given = b""
+        return hmac.compare_digest(hashlib.sha256(given).digest(), self._present())
+
+    @property
+    def challenge(self) -> str:
+        """Return the value of the header `WWW-Authenticate` of a refusal."""
+        return CHALLENGE_OF_PAGES if self._is_password else CHALLENGE
+
+    @property
+    def refusal(self) -> str:
+        """Return what one is told who sent no token, or a wrong one."""
+        return f"{UNAUTHORIZED}{IN_A_BROWSER if self._is_password else ''}"
 
     def _present(self) -> bytes:
         with self._lock:
@@ -58,7 +77,7 @@ class BearerToken:
                 try:
                     self._digest, self._seen = _digest_in(self._path), now
                 except Unprotected:
-                    pass  # half written, or gone: the last one holds, and nobody gets in without one
+                    pass  # half written, or gone: the last one stays valid, and no request is accepted without a token
             return self._digest
 
 
@@ -94,14 +113,22 @@ class HttpAccess:
                 f"listen on the loopback, or give {how}"
             )
 
-    def token(self) -> BearerToken | None:
+    def token(self, *, is_password: bool = False) -> BearerToken | None:
         """Return the token that is asked for. Raises `Unprotected`."""
-        return None if self.token_file is None else BearerToken(self.token_file)
+        return None if self.token_file is None else BearerToken(self.token_file, is_password=is_password)
 
 
 def is_open(path: str, open_paths: Iterable[str] = OPEN_PATHS) -> bool:
     """Return whether the path is served without a token."""
     return path in open_paths
+
+
+def _password_in(given: bytes) -> bytes:
+    """Return the password of `name:password` in base 64; empty for anything else."""
+    try:
+        return base64.b64decode(given, validate=True).partition(b":")[2]
+    except ValueError:
+        return b""
 
 
 def _digest_in(path: Path) -> bytes:

@@ -22,7 +22,7 @@ _PART_BYTES = 65_536
 
 
 class NoHttpAnswer(HeadraceError):
-    """There was no whole answer: nobody listens, the time was over, or what came is not HTTP. The message is the reason alone."""
+    """There was no complete answer: connection refused, timeout, or not HTTP. The message is the reason alone."""
 
     retriable = True
 

@@ -133,7 +133,7 @@ class Layout:
 
     @property
     def live_zookeeper(self) -> str:
-        """Empty if the engine has no ZooKeeper: whoever would coordinate there asks the cluster itself."""
+        """Empty if the engine has no ZooKeeper: then clients coordinate through the cluster itself."""
         return "" if self.engine == "kafka" else self.address(2181)
 
     @property

@@ -17,7 +17,7 @@ class StopSignal:
     """Set by SIGTERM or SIGINT. Loops check `is_set`, and wait with `wait`, which a stop ends early.
 
     No `threading.Event`: its `set` takes a lock that `wait` holds for moments. A signal handler that runs in such a moment, in
-    the thread that waits, would wait for itself. Here the handler only lets go of a lock, which waits for nobody.
+    the thread that waits, would wait for itself. Here the handler only releases a lock, which never waits.
     """
 
     def __init__(self, *, second_ends: bool = False, then: Callable[[], None] | None = None) -> None:

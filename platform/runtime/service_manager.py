@@ -1,4 +1,4 @@
-"""Tells systemd how a service of `Type=notify` is: the protocol of sd_notify(3). Says nothing where nobody listens.
+"""Notifies systemd of the state of a service of `Type=notify`, by the protocol of sd_notify(3). Does nothing without systemd.
 
 So units that are ordered behind one another start when the one before serves, and `systemctl status` shows why one does not.
 """

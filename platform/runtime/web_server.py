@@ -62,16 +62,19 @@ class WebServer:
         drain_s: int = 5,
         access: HttpAccess | None = None,
         own_names: Sequence[str] = (),
+        is_for_browsers: bool = False,
     ) -> None:
         """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way. `own_names`: by
-        which clients reach the server, besides addresses, this machine's name and names without a dot.
+        which clients reach the server, besides addresses, this machine's name and names without a dot. `is_for_browsers`: the
+        token is a password, too. Only for services in which a page of another origin can order nothing: a browser adds a
+        password to such requests by itself.
 
         Raises Unprotected when the listener is not on the loopback and `access` does not protect it, or is of no use.
         """
         access = access or HttpAccess()
         access.check(listener.getsockname()[0], how=HOW_TO_PROTECT)
         allowed = allowed_hosts(os.environ, *own_names)
-        app = Guarded(app, allowed=allowed, token=access.token(), most_requests=most_requests)
+        app = Guarded(app, allowed=allowed, token=access.token(is_password=is_for_browsers), most_requests=most_requests)
         quiet_log()
         self._listener = listener
         self._drain_s = drain_s
@@ -105,7 +108,7 @@ class WebServer:
     def _loop(self) -> asyncio.AbstractEventLoop:
         loop = (self._server.config.get_loop_factory() or asyncio.new_event_loop)()
         if self._server.config.is_ssl:
-            # uvicorn cannot be told; asyncio waits a minute for a handshake, and the protocol knows of none before it.
+            # uvicorn has no setting for it; asyncio waits a minute for a handshake, and the protocol starts after it.
             loop.create_server = partial(loop.create_server, ssl_handshake_timeout=REQUEST_S)  # type: ignore[method-assign]
         return loop
 

@@ -57,7 +57,7 @@ _SHORTEST_PAUSE_S, _LONGEST_PAUSE_S = 0.001, 0.05
 class EventLogger:
     """Logs events of one schema to one topic. Any thread may log; one logger a process and topic is enough.
 
-    `application` and `server_name` say who logs; with `instance` they name this run in the audit. Applications that log as
+    `application` and `server_name` name the sender; with `instance` they name this run in the audit. Applications that log as
     things happen leave `lateness_ms` as it is: a window that is over for longer than that, and has nothing under way, is
     reported as done. A replay of old events sets it to None: then all windows are done at `close`, and none before. It gives
     `only_between_ms`, the first instant of its events and the first instant behind them: windows outside do not wait for it, and
@@ -98,9 +98,9 @@ class EventLogger:
         exit_timeout_ms: int = 5_000,
         clock: Clock | None = None,
     ) -> None:
-        """Without a `journal` it sends by itself, to `bootstrap`, with the schema registered at `registry_url`. It waits for both
-        at most `start_timeout_ms`, to tell of a schema or topic that is refused, and no longer once one of them is found
-        unreachable; then events wait in the buffer. With a journal (its root, or all settings) it
+        """Without a `journal` it sends events to `bootstrap`, with the schema registered at `registry_url`. It waits for both
+        at most `start_timeout_ms`, to raise an error if they refuse the schema or the topic. If one of them cannot be reached, it
+        stops waiting, and events wait in the buffer. With a journal (its root, or all settings) it
         needs no network, and `headrace agent` ships what it takes; key, lateness and times are the journal's too, the settings of
         sending are the agent's.
 
@@ -123,7 +123,7 @@ class EventLogger:
         self.on_bad_event = on_bad_event
         self.exit_timeout_ms = exit_timeout_ms
         self.close_error: HeadraceError | None = None
-        """What `close` met and did not raise: `NotSealed`, else why events were given up. None: the audit knows of all of it."""
+        """What `close` did not raise: `NotSealed`, or why events were given up. None: everything is acknowledged and sealed."""
         self._clock = clock or SystemClock()
         form = form_of(schema)
         self._to_mapping = form.to_mapping

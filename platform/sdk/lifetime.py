@@ -1,4 +1,4 @@
-"""What happens to a process happens to its loggers: it forks, it exits, it is told to end by a signal.
+"""What loggers do when their process forks, exits, or gets a signal to end.
 
 Nothing here runs before the first logger is made: importing the SDK registers nothing and starts nothing.
 """
@@ -107,7 +107,7 @@ def close_all() -> None:
 def _close_each(loggers: list[Living]) -> None:
     deadline = time.monotonic() + max((logger.exit_timeout_ms for logger in loggers), default=0) / 1000
     for at, logger in enumerate(loggers):
-        # Each has its share of what is left, so that one that waits in vain takes no time from the others.
+        # Each has its share of what is left, so that one that cannot finish takes no time from the others.
         left_ms = max(0, int((deadline - time.monotonic()) * 1000)) // (len(loggers) - at)
         try:
             logger.close(min(logger.exit_timeout_ms, left_ms))
@@ -117,7 +117,7 @@ def _close_each(loggers: list[Living]) -> None:
 
 def close_on_signals(signals: Iterable[int] = (signal.SIGTERM, signal.SIGINT)) -> None:
     """Close all loggers when one of the signals comes, then do what was done with it before: the handler that is there, or its
-    default. Call it in the main thread, after the application's own handlers are set. The SDK never does so by itself.
+    default. Call it in the main thread, after the application's own handlers are set. The SDK does not do this itself.
     """
     for number in signals:
         before = signal.getsignal(number)

@@ -1,6 +1,6 @@
 """How events leave the application, as the logger sees it: `direct` sends from the process, `journal` writes beside it.
 
-Both take encoded events and keep the same books: what `take` has answered None for is stored, or told by name.
+Both take encoded events and count them alike: if `take` returned None, the event is stored, or reported as a named loss.
 """
 
 from collections.abc import Mapping
@@ -50,7 +50,7 @@ class Ledger:
     process dies with them, the audit does not know of them.
     """
     dropped: Mapping[str, int] = field(default_factory=dict)
-    """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is not a loss: sent, unanswered, told to the audit as such."""
+    """Name of the loss (`LOSS_NAMES`) → events. `UNCERTAIN` is not a loss: sent, unanswered, reported to the audit as such."""
 
     @property
     def under_way(self) -> int:
@@ -78,7 +78,7 @@ class Transport(Protocol):
         """Return whether `take` may wait even with `max_block_ms=0` (for a disk): then a coroutine calls it on another thread."""
 
     def has_room(self, size_bytes: int) -> bool:
-        """Return whether a body of so many bytes would be taken without waiting. A hint: other threads log meanwhile."""
+        """Return whether a body of this size (bytes) would be taken without waiting. A hint: other threads log, too."""
 
     def must_wait(self, timestamp_ms: int) -> bool:
         """Return whether an event of this time would be taken without the promise that the audit waits for it, and a moment later
@@ -104,6 +104,6 @@ class Transport(Protocol):
         """Return whether the calling thread was interrupted inside the transport, by a signal handler or a finalizer."""
 
     def abandon_after_fork(self) -> None:
-        """Called in the child of a fork, in place of `close`: let go of what the parent owns, and write or send nothing."""
+        """Called in the child of a fork instead of `close`: release what the parent owns; write and send nothing."""
 
     def ledger(self) -> Ledger: ...

@@ -2,7 +2,7 @@
 
 Topics take turns. In each turn every topic that has something left gets one portion, at most `topic_bytes` of it, those with the
 least left first. So a small topic waits for smaller ones and for one portion of each, however much the huge ones have; and it
-stands in one batch with many of its kind, because a batch ends only at `batch_bytes` or `batch_topics`.
+is in one batch with many others, because a batch ends only at `batch_bytes` or `batch_topics`.
 """
 
 from collections.abc import Sequence

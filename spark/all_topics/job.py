@@ -4,8 +4,8 @@
     batches         bounded and fair (`fair_batches`): a Spark job reads the splits of many topics, small ones share its tasks
     commits         topic by topic, each as the load of this one topic would: the same rows, records, digests and proofs
 
-A topic's fault stops no other; it is told by name at the end. A process that dies in between leaves topics that are loaded and
-topics that are not, never half of one: the next run loads the others, and deletes what the dead one had written.
+A failing topic does not stop the others; it is reported by name at the end. A process that dies in between leaves topics that
+are loaded and topics that are not, never half of one: the next run loads the others, and deletes what the dead one had written.
 """
 
 from collections.abc import Iterator, Sequence
@@ -45,7 +45,7 @@ class AllTopicsOutcome:
     """The result of one run."""
 
     topic_count: int
-    """Topics that were looked at."""
+    """How many topics were checked."""
     loads: list[LoadOutcome] = field(default_factory=list)
     """The commits, in their order; several of a topic with much."""
     faults: dict[str, Exception] = field(default_factory=dict)
@@ -185,7 +185,7 @@ class AllTopicsJob:
         settings = replace(self._settings, topic=topic)
         table = self._warehouse.table(topic)
         loaded = table.offsets() if table is not None else {}
-        # The table is asked anew, and not the portion, where to begin: offsets that no commit has are never passed over.
+        # The start is read from the table again, not from the portion: offsets that no commit has are never skipped.
         to = {
             one.partition: max(one.to_offset, loaded.get(one.partition, 0), ends.start.get(one.partition, 0))
             for one in portion.ranges
@@ -251,5 +251,5 @@ def _is_common(faults: Sequence[Exception]) -> bool:
 
 
 def words_of(error: Exception) -> str:
-    """Return a fault as it is told."""
+    """Return a fault in words."""
     return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""How far each table is loaded, as it was read last: a table that nobody has changed since need not be opened.
+"""How far each table is loaded, as it was read last: a table that has not changed since need not be opened.
 
     <warehouse>/known-offsets.json   {"<topic>": ["<where its metadata is>", {"<partition>": loaded up to}]}
 

@@ -22,7 +22,7 @@ class Look:
 
     news: tuple[NewRecords, ...] = ()
     faults: dict[str, Exception] = field(default_factory=dict)
-    """Topics of which it cannot be told."""
+    """Topics for which this is unknown."""
 
 
 def look(cluster: Cluster, warehouse: Warehouse, topics: Sequence[str]) -> Look:

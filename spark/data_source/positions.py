@@ -1,7 +1,7 @@
 """A stream's positions, as its checkpoint has them, and what the next micro-batch of it is. Pure.
 
 The JSON is that of Spark's Kafka source, `{"clicks": {"0": 23, "1": 345}}`, with two more names, which no topic can have:
-`:topic_id`, by which another topic of the same name is told, and `:lost`, the offsets that this batch skips because they
+`:topic_id`, by which a topic that was created again is detected, and `:lost`, the offsets that this batch skips because they
 were not in the log any more (`docs/FORMATS.md`).
 """
 

@@ -11,7 +11,7 @@ def shares(waiting: Mapping[int, int], limit: int | None) -> dict[int, int]:
 
     In proportion, so that partitions come to their ends together, as in Spark's Kafka source; with a least share, so that a small
     one is never starved by a huge one. At least one of each that waits, even if these are more than the limit: else a batch
-    could be empty for ever.
+    could be empty without end.
     """
     total = sum(waiting.values())
     if limit is None or total <= limit:

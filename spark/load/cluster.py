@@ -1,4 +1,4 @@
-"""A load on a Spark cluster: its code travels with it, and it does not wait for ever for machines that never come.
+"""A load on a Spark cluster: its code is sent along, and it waits a bounded time for executors.
 
 Executors need the packages that this one requires (headrace's extra `spark`, an archive, or an image) and get this
 package's own files from the driver: so both run the same version, whatever is installed there.

@@ -40,7 +40,7 @@ log = get_logger(__name__)
 
 HOUR_MS = 3_600_000
 ROUNDS = 3
-"""How often a reload starts again because somebody replaced the same files first."""
+"""How often a reload starts again because another writer replaced the same files first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,7 +18,7 @@ ANSWER = "answer"
 """The one column of a task's answers."""
 ANSWER_TYPE = f"{ANSWER} string"
 MOST_WORDS = 2_000
-"""Of a fault, as it is told to the driver."""
+"""The most characters of a fault that is sent to the driver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +29,7 @@ class SplitsDone:
     reports: tuple[TaskReport, ...]
     """One for each split."""
     files: tuple[str, ...]
-    """Paths inside the folder; those of an attempt that was repeated are named by nobody."""
+    """Paths inside the folder; files of a repeated attempt are not named."""
     checks: tuple[FileCheck, ...] = ()
     """Of these files."""
     fault: str = ""

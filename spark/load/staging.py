@@ -104,7 +104,8 @@ def scratch_folder(run: str) -> Path:
 
 
 def scratch_root() -> Path:
-    """Return the folder for scratch of this user's runs, made for nobody else. Raises WarehouseError where it is another's.
+    """Return the folder for scratch of this user's runs, with access for this user only. Raises WarehouseError where it is
+    another's.
 
     The machine's temporary folder is open to everybody: who guesses a name there makes it first, as a link, say.
     """

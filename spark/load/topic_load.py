@@ -1,4 +1,4 @@
-"""One load of one topic between its folder and its commit. Who reads its rows is the caller's matter."""
+"""One load of one topic between its folder and its commit. The caller reads its rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -189,7 +189,7 @@ def _read_back(path: StorePath) -> FileCheck:
 
 
 def dataset_of(outcome: LoadOutcome, warehouse: Warehouse) -> TableDataset:
-    """Return what OpenLineage is told of a load."""
+    """Return what is sent to OpenLineage about a load."""
     return TableDataset(
         location=uri_of(warehouse.data_folder(outcome.topic).parent),
         branch=LOADS,

@@ -53,7 +53,7 @@ def retain_tables(
 
 
 def words_of(error: Exception) -> str:
-    """Return a fault as it is told."""
+    """Return a fault in words."""
     return str(error) if isinstance(error, HeadraceError) else f"{type(error).__name__}: {error}"
 
 

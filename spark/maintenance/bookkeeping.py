@@ -1,4 +1,4 @@
-"""What the books of loads say of files that a compaction or retention takes away."""
+"""What the load records say about files that a compaction or retention removes."""
 
 from collections.abc import Collection, Mapping, Sequence
 

@@ -96,7 +96,7 @@ class CompactJob:
     def _choices(self) -> list[Choice]:
         table = self._warehouse.existing_table(self._topic)
         loads, main = table.files_by_hour(LOADS), table.files_by_hour(MAIN)
-        # An hour whose one file stands on both branches is never merged: its proof is not looked at.
+        # An hour whose one file is on both branches is never merged: its proof is not checked.
         # Merged files would be younger than a delete file of others, which would take nothing of them: the rows would be back.
         taken = table.deletes(MAIN)
         several = [

@@ -1,7 +1,7 @@
 """Which files of an hour a compaction merges. Pure: what is on both branches and in the proofs in, groups of files out.
 
 A file of a published hour is on both branches. Files that wait on `loads` for their hour to be extended stay as they are, and
-so does whatever somebody changed on `main` until a publish has taken note: a path that was removed there must not come back under
+so does any change by others on `main` until a publish has taken note: a path that was removed there must not come back under
 another name.
 """
 
@@ -63,7 +63,7 @@ def choose(
     assert proof is not None
     standing = {file.file_path for file in main}
     if {file.path for file in proof.files} != standing:
-        return None  # somebody changed it: the next publish takes note first
+        return None  # changed by others: the next publish must note it first
     both = [file for file in loads if file.file_path in standing]
     if len(both) < len(main) and _may_be_the_same(loads, main, proof):
         # A branch was rolled back over a compaction: the same rows, in other files. They are compared before they are replaced.

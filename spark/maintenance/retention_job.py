@@ -4,9 +4,9 @@
     proofs      a revision EXPIRED for each hour
     one commit  the hours' files off `loads` and `main`, and how far retention has come, on `loads`
 
-The audit is told nothing: the rows had arrived, and were taken away on purpose. A count that reads a load again reports dropped
-rows as they had been. A rollback of `loads` over the commit brings rows and knowledge back; the next retention drops them again.
-Files are deleted later, once no snapshot names them (`expire_job`). Off unless an age is set; decision 38.
+Nothing is reported to the audit: the rows had arrived, and were removed on purpose. A count that reads a load again reports
+dropped rows as they had been. A rollback of `loads` over the commit brings rows and knowledge back; the next retention drops
+them again. Files are deleted later, once no snapshot names them (`expire_job`). Off unless an age is set; decision 38.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +48,7 @@ class RetentionOutcome:
 
     topic: str
     keep_hours: int = 0
-    """0: the topic's rows stay for ever."""
+    """0: the topic's rows are kept permanently."""
     hours: dict[str, int] = field(default_factory=dict)
     """Name of an hour → its rows."""
     file_count: int = 0

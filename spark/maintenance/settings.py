@@ -1,14 +1,14 @@
-"""What maintenance does unless told otherwise; ages and sizes under Iceberg's names where it has them.
+"""The defaults of maintenance; ages and sizes under Iceberg's names where it has them.
 
 table property write.target-file-size-bytes            size of compacted files; default 128 MiB
 table property history.expire.max-snapshot-age-ms      snapshots younger than this stay; default 5 days
 table property history.expire.min-snapshots-to-keep    of each branch; default 10
-<warehouse>/retention.toml                             how long hours stay; without it for ever
+<warehouse>/retention.toml                             how long hours are kept; without it no limit
 
     [default]
     hours = 720
     [topics.access_log]
-    hours = 0                                          # 0: for ever
+    hours = 0                                          # 0: no limit
 """
 
 import tomllib
@@ -82,7 +82,7 @@ def _number(table: TopicTable, name: str, default: int, *, least: int) -> int:
 
 
 def retention_hours(warehouse: StorePath, topic: str) -> int:
-    """Return how many hours the topic's rows stay; 0: for ever. Raises WarehouseError for a wrong file."""
+    """Return how many hours the topic's rows are kept; 0: no limit. Raises WarehouseError for a wrong file."""
     path = warehouse / RETENTION
     try:
         words = tomllib.loads(path.read_text())
@@ -108,5 +108,5 @@ def _fault(name: str, section: Any) -> str:
         return f"[{name}] wants `hours` and nothing else"
     hours = section["hours"]
     if type(hours) is not int or hours < 0:
-        return f"[{name}] hours: {hours!r} is not a number of hours; 0 keeps them for ever"
+        return f"[{name}] hours: {hours!r} is not a number of hours; 0 keeps them permanently"
     return ""

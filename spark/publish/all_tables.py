@@ -62,7 +62,7 @@ def _each(topics: Sequence[str], work: Callable[[str], T], done: OfTables[T]) ->
             done.results[topic] = work(topic)
         except (AuditUnreachable, BrokerUnreachable):
             raise
-        except Exception as error:  # a table's files or metadata: it is told by name, and the others go on
+        except Exception as error:  # a table's files or metadata: it is reported by name, and the others continue
             log.warning("table_not_done", topic=topic, reason=f"{type(error).__name__}: {error}")
             done.faults[topic] = error
 

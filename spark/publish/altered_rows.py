@@ -1,7 +1,7 @@
 """Finds the rows whose content is not what the load decoded: the log's range is decoded again and compared row by row.
 
-Runs only where a window's digest differs. If the log no longer has the range, the whole stretch counts as altered: nobody can
-say any more which of its rows are right.
+Runs only where a window's digest differs. If the log no longer has the range, the whole range counts as altered: it is
+impossible to say any more which of its rows are right.
 """
 
 from collections.abc import Callable, Iterator

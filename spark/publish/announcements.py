@@ -1,4 +1,4 @@
-"""Which published hours schedulers do not have yet. What they have stands in the table, so that a kill never leaves one out.
+"""Which published hours schedulers do not have yet. What they have is stored in the table, so that a kill never leaves one out.
 
 table property headrace.announced     {"1": ["2015-05-17T10", "2015-05-18T00/2015-05-19T23"], "2": ["2015-05-17T11"]}
                                       proof revision → hours, consecutive ones joined, both ends included
@@ -40,7 +40,7 @@ def all_hours_to_announce(warehouse: Warehouse, *, most: int = MOST_HOURS_OF_ALL
     for topic in warehouse.topics():
         try:
             hours = hours_to_announce(warehouse, topic)
-        except Exception as error:  # a table's metadata: the count and the publish have told it
+        except Exception as error:  # a table's metadata: the count and the publish have reported it
             log.warning("hours_not_announced", topic=topic, reason=f"{type(error).__name__}: {error}")
             continue
         some = dict(list(hours.items())[: max(0, most - sum(map(len, found.values())))])
@@ -62,7 +62,7 @@ def set_announced(warehouse: Warehouse, topic: str, revisions: Mapping[str, int]
 def announce_again(warehouse: Warehouse, topic: str, *, first: int | None = None, last: int | None = None) -> list[str]:
     """Forget that schedulers have the hours first to last, both included; return their names, oldest first.
 
-    `hours_to_announce` gives them once more. Raises WarehouseError if the topic has no table.
+    `hours_to_announce` returns them again. Raises WarehouseError if the topic has no table.
     """
     table = warehouse.existing_table(topic)
     had = of_text(table.announced)

@@ -37,7 +37,7 @@ def ask_days_of_audit(url: str) -> AskDays:
             days = completeness(url, topic, by="day", timeout_ms=ASK_TIMEOUT_MS)
             return {(day["window_start_ms"] + offset) // HOUR_MS for day in days for offset in day["offsets"]}
         except (ServiceUnreachable, ServiceRefused, KeyError, TypeError) as error:
-            raise AuditUnreachable(f"the audit's days of {topic} cannot be had: {error}") from error
+            raise AuditUnreachable(f"cannot read the audit's days of {topic}: {error}") from error
 
     return ask
 

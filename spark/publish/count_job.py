@@ -1,4 +1,4 @@
-"""The count: tells the audit which records stand in the branch `loads`, by reading the files of each load.
+"""The count: reports to the audit which records are on the branch `loads`, by reading the files of each load.
 
 The tier is `warehouse`. A load is read when it was not reported yet, and again when a file of it has changed or is gone: then its
 ranges are reported as they now are. A crash before the state is stored repeats a report; the audit recognises a repetition.
@@ -125,7 +125,7 @@ def needs_count(table: TopicTable, rotten: Mapping[str, str] | None = None) -> b
 
 
 class _RunRows:
-    """The rows of one load as they stand in files now: which, and the digest, by (partition, window). Eight bytes a row."""
+    """The rows of one load that are in files now: which, and the digest, by (partition, window). Eight bytes a row."""
 
     def __init__(self) -> None:
         self._offsets: dict[tuple[int, int], list[Numbers]] = {}
@@ -156,7 +156,7 @@ class _Count:
         self._clock = clock
         self._facts: Facts = {}
         self._strays = no_rows()
-        """Rows that stand in a file of another load: there are none unless somebody rewrites files."""
+        """Rows that are in a file of another load: there are none unless other programs rewrite files."""
         self._of_no_load: dict[str, Rows] = {}
         """File → its rows at offsets of which no load has spoken."""
         self._others: Sequence[StorePath] = ()
@@ -185,7 +185,8 @@ class _Count:
         self._add_others(plan, found)
         records = {one.run: one for one in read_records(self._table.records_folder, sorted(found))}
         if lost := found.keys() - records.keys():
-            raise WarehouseError(f"records of loads were taken away during the count: {', '.join(sorted(lost)[:5])}; count again")
+            names = ", ".join(sorted(lost)[:5])
+            raise WarehouseError(f"load records were deleted during the count: {names}; run the count again")
         messages: list[RangeReport] = []
         for gone in plan.rolled_back:
             messages += self._reports(gone, {}, ())
@@ -267,7 +268,7 @@ class _Count:
         return {str(path): self._facts[str(path)] for path in files if str(path) in self._facts}
 
     def _read(self, path: StorePath) -> Iterator[Rows]:
-        """Yield the file's rows; nothing if it is gone or cannot be read: then the audit is told that its rows are not there."""
+        """Yield the file's rows; nothing if it is gone or cannot be read: then its rows are reported to the audit as missing."""
         try:
             self._facts[str(path)], rows = read_file(path)
         except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Decides which hours readers may see. Pure: what stands in the tables and the audit's verdicts in, one decision per hour out.
+"""Decides which hours readers may see. Pure: the tables' contents and the audit's verdicts in, one decision per hour out.
 
 An hour is proven under five conditions. It has ended. Every window that the audit knows of it is COMPLETE, or ACCEPTED, or
 ACCOUNTED with losses that the topic's settings allow. Its files are those that were counted. The audit has heard of exactly these
@@ -52,7 +52,7 @@ class AuditedWindow:
                 window_start_ms=start, verdict=verdict, warehouse_count=count, reason=str(words.get("reason") or ""), words=words
             )
         except (KeyError, TypeError, AttributeError) as error:
-            raise WarehouseError(f"the audit's answer is no list of windows ({type(error).__name__}: {error})") from error
+            raise WarehouseError(f"the audit's answer is not a list of windows ({type(error).__name__}: {error})") from error
 
     @property
     def hour(self) -> int:
@@ -109,7 +109,7 @@ class HourFacts:
     refused: int = 0
     """Records in quarantine because the table cannot hold the schema that they were written with."""
     removed: int = 0
-    """Published rows that somebody else's snapshot removed."""
+    """Published rows that another program's snapshot removed."""
     after_count: int | None = None
     """Rows that readers would get after a publish; None: as many as the branch `loads` has."""
     delete_files: int = 0
@@ -245,9 +245,9 @@ def _unproven(facts: HourFacts, windows: Sequence[AuditedWindow], despite: Colle
         reason += f"; first at {in_words(first.window_start_ms)} UTC: {first.reason or _named_losses(first) or first.verdict}"
         return reason, not is_digested or any(window.verdict == OPEN for window in bad)
     if not windows and rows:
-        return f"it has {rows} rows and the audit knows no window of it", True
+        return f"it has {rows} rows, but the audit has no window of it", True
     if not is_digested:
-        return f"it has {rows} rows and the audit was told of {reported}", True
+        return f"it has {rows} rows, but {reported} were reported to the audit", True
     if facts.refused and SCHEMA_REFUSED not in despite:
         return f"{facts.refused} records have a schema that the table cannot hold: `headrace quarantine list` says why", False
     if not facts.is_counted:
@@ -255,7 +255,7 @@ def _unproven(facts: HourFacts, windows: Sequence[AuditedWindow], despite: Colle
     if facts.differs and not any(
         window.number(name) for window in windows for name in ("missing", "doubled", "altered", "erased")
     ):
-        return "its rows differ from those that were decoded, and the audit has not said which yet", True
+        return "its rows differ from those that were decoded, and the audit has not named them yet", True
     return "", False
 
 
@@ -277,7 +277,7 @@ def _verdict(windows: Sequence[AuditedWindow]) -> str:
 def _proven(windows: Sequence[AuditedWindow]) -> str:
     others = {verdict: count for verdict, count in _tally(windows).items() if verdict != COMPLETE}
     if not others:
-        return "every window is COMPLETE" if windows else "no tier knows a record of it, and a later hour is proven"
+        return "every window is COMPLETE" if windows else "no tier has a record of it, and a later hour is proven"
     named = " and ".join(f"{count} of {len(windows)} windows are {verdict}" for verdict, count in others.items())
     return f"{named}, the others COMPLETE"
 

@@ -1,4 +1,4 @@
-"""What one hour's files are on both branches, against its proofs: what is late, what somebody removed, what is spoiled."""
+"""What one hour's files are on both branches, against its proofs: what is late, what others removed, what is damaged."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
@@ -37,7 +37,7 @@ class HourFiles:
     gone: set[str] = field(default_factory=set)
     """Files that others removed from `main`: never added again."""
     change: str = ""
-    """COMPACTED or REMOVED: what somebody has done to `main` since the last revision; empty: nothing."""
+    """COMPACTED or REMOVED: what others have done to `main` since the last revision; empty: nothing."""
     touched: Touched = field(default_factory=Touched)
     """The same in numbers."""
     is_held_back: bool = False
@@ -69,7 +69,7 @@ def examine(
     rotten: Collection[str] = (),
     path_of: PathOf,
 ) -> HourFiles:
-    """Return the hour as it stands. Files are read only where somebody touched them or a load wrote the same records again.
+    """Return the hour as it is now. Files are read only where others touched them or a load wrote the same records again.
 
     `differs`: see `HourFacts`. `is_restored`: a person wants back what others removed. `rotten`: files that have other bytes than
     they had, whatever their size and time say.
@@ -98,7 +98,7 @@ def examine(
     candidates = [file for file in loads if file.file_path not in proven and file.file_path not in gone]
     if found.change == REMOVED:
         found.is_held_back = bool(candidates)
-        candidates = []  # first a proof of what is gone; the publish goes on from there
+        candidates = []  # first a proof of what is gone; the publish continues from there
     is_given_back = is_restored and not found.change and bool(deletes)
     is_anew = is_published and any(map(is_reloaded, candidates))
     if is_anew:
@@ -145,7 +145,7 @@ def examine(
     return found
 
 
-_TOUCHED = "somebody had removed or rewritten its files on main: nothing is added again without `--restore HOUR`"
+_TOUCHED = "another program removed or rewrote its files on main: rows are added again only with `--restore HOUR`"
 
 
 def _taken_of(deletes: Sequence[DeleteFile]) -> set[str]:
@@ -181,9 +181,9 @@ def _spoiled(proven: ProvenFile, proof: Proof | None, path_of: PathOf, *, is_rot
 def _touched(
     proof: Proof | None, main: Sequence[DataFile], deletes: Sequence[DeleteFile], loads: Sequence[DataFile], path_of: PathOf
 ) -> Touched:
-    """Return what somebody did to the hour on `main`."""
+    """Return what others did to the hour on `main`."""
     if proof is None or proof.verdict in NOT_PUBLISHED:
-        return Touched(fault="its files on main are named by no proof", stray=sum(file.record_count for file in main))
+        return Touched(fault="its files on main are in no proof", stray=sum(file.record_count for file in main))
     return touched(proof, main, deletes, loads, path_of)
 
 

@@ -127,7 +127,7 @@ class Gate:
         while True:
             table = self._warehouse.existing_table(self._topic)
             table.look()
-            # The audit is asked last: its word is never older than what it is about.
+            # The audit is asked last, so its answer is never older than the files.
             expired = table.expired_through()
             counted = view_counted(table.records_folder)
             windows: dict[int, list[AuditedWindow]] = {}
@@ -312,7 +312,7 @@ class Gate:
 
 @dataclass(slots=True)
 class _Decided:
-    """One look at the table, and what is decided of the hours that were looked at."""
+    """One look at the table, and the decisions on the hours that were checked."""
 
     table: TopicTable
     counted: Facts
@@ -327,7 +327,7 @@ class _Decided:
         return self.settled.hours
 
     def note_settled(self) -> None:
-        """Store which hours the next publish may pass over. What this one has changed is looked at once more."""
+        """Store which hours the next publish may skip. Hours that this one has changed are checked again."""
         after = Settled(self.settled.manifests, dict(self.settled.hours))
         for decision in self.decisions:
             mine = self.hours[decision.hour]
@@ -403,7 +403,7 @@ def run_publish(
 
 
 def _published(outcome: PublishOutcome, table: TopicTable) -> TableDataset:
-    """Return what OpenLineage is told of a publish: what it added, and each revision that it proved or took away."""
+    """Return what is sent to OpenLineage about a publish: what it added, and each revision that it proved or withdrew."""
     return TableDataset(
         location=table.iceberg.location(),
         branch=MAIN,

@@ -1,8 +1,8 @@
-"""What readers of `main` get of one hour, from its files: does a file or a record stand there twice, and what did others change?
+"""What readers of `main` get of one hour, from its files: is a file or a record there twice, and what did others change?
 
-Manifests and what the count has read of each file are enough while nobody touched the hour. Files whose offsets overlap are read
-for two columns, file by file. Files that others wrote are read whole, one after another: their digest is compared. Rows that a
-delete file takes are not there.
+Manifests and what the count has read of each file are enough while others have not touched the hour. Files whose offsets
+overlap are read for two columns, file by file. Files that others wrote are read whole, one after another: their digest is
+compared. Rows that a delete file takes are not there.
 """
 
 from collections import Counter
@@ -29,7 +29,7 @@ class ReadBack:
 
     row_count: int = 0
     doubled: int = 0
-    """Rows that stand there once too often."""
+    """Rows that are there once too often."""
     fault: str = ""
     """Why readers would not get each record once, in words; empty: they would."""
 
@@ -59,7 +59,7 @@ def read_back(files: Sequence[DataFile], deletes: Sequence[DeleteFile], counted:
         doubled = _doubled(_overlapping(files, counted, path_of), taken, path_of)
     except (OSError, WarehouseError) as error:
         return ReadBack(row_count=rows, fault=str(error))
-    fault = f"{doubled} records stand in more than one of its files" if doubled else ""
+    fault = f"{doubled} records are in more than one of its files" if doubled else ""
     return ReadBack(row_count=rows, doubled=doubled, fault=fault)
 
 
@@ -77,8 +77,8 @@ def doubled_paths(files: Iterable[DataFile]) -> list[DataFile]:
 def _twice(again: Sequence[DataFile], rows: int, records: int) -> str:
     names = Counter(file.file_path for file in again)
     first = next(iter(names))
-    more = f", and so do {len(names) - 1} other files" if len(names) > 1 else ""
-    return f"{first} stands there {names[first] + 1} times{more}: {rows} rows of {records}"
+    more = f", and so are {len(names) - 1} other files" if len(names) > 1 else ""
+    return f"{first} is there {names[first] + 1} times{more}: {rows} rows of {records}"
 
 
 def _overlapping(files: Sequence[DataFile], counted: Facts, path_of: PathOf) -> list[str]:
@@ -146,9 +146,9 @@ def touched(
     if again:
         words = _twice(again, rows, rows - doubled)
     elif doubled:
-        words = f"somebody put {doubled} rows on main that stand there already"
+        words = f"another program added {doubled} rows to main that were already there"
     else:
-        words = "somebody put rows on main that no proof names"
+        words = "another program added rows to main that are in no proof"
     words += f"; {stray} of its rows are of no load" if stray else ""
     words += f"; {missing} of {proof.row_count} proven rows are not there" if missing else ""
     words += "; their content differs" if not (doubled or stray) and known_digest != digest else ""
@@ -178,7 +178,7 @@ def _among(paths: Iterable[str], standing: Mapping[int, Numbers], path_of: PathO
 
 
 def _firsts(values: Numbers) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    """Return which values stand there for the first time."""
+    """Return which values occur for the first time."""
     is_first = np.zeros(len(values), np.bool_)
     is_first[np.unique(values, return_index=True)[1]] = True
     return is_first

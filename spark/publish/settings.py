@@ -44,4 +44,4 @@ def _fault(name: str, section: Any) -> str:
     losses = section.get("despite", [])
     known = (*LOSS_NAMES, SCHEMA_REFUSED)
     wrong = [loss for loss in losses if loss not in known] if isinstance(losses, list) else [losses]
-    return f"[{name}] despite: {wrong[0]!r} is no loss; known are {', '.join(known)}" if wrong else ""
+    return f"[{name}] despite: {wrong[0]!r} is not the name of a loss; known are {', '.join(known)}" if wrong else ""

@@ -5,7 +5,7 @@ or lost a manifest with a file of it, its last proof is the same, and its files 
 the proof. Such an hour would be kept as it is; so its manifests and proofs are not read. What is asked of every hour at every
 publish: one look at each published file (`stat`), and the number of its last proof.
 
-Bookkeeping, not truth: without it every hour is looked at, as a first publish does.
+Bookkeeping only: without it every hour is checked, as in a first publish.
 """
 
 import json
@@ -36,7 +36,7 @@ class Quiet(NamedTuple):
         return cls(proof.revision, proof.at_ms, {file.path: file.size_bytes for file in proof.files})
 
     def is_untouched(self, table: TopicTable) -> bool:
-        """Return whether every file has the size that was proven and is older than its proof: then nobody wrote to it.
+        """Return whether every file has the size that was proven and is older than its proof: then it was not written to.
 
         Raises StoreUnreachable.
         """
@@ -69,7 +69,7 @@ class Settled:
 
 
 def read_settled(folder: StorePath) -> Settled:
-    """Return what was stored; nothing if there is none, or none that can be read: then every hour is looked at."""
+    """Return what was stored; nothing if there is none, or none that can be read: then every hour is checked."""
     try:
         words = json.loads((folder / NAME).read_text())
         if words["v"] != VERSION:
@@ -84,7 +84,7 @@ def read_settled(folder: StorePath) -> Settled:
 
 def _quiet(revision: int, at_ms: int, files: dict[str, int]) -> Quiet:
     if type(files) is not dict:
-        raise TypeError(f"{files!r} are no files")
+        raise TypeError(f"{files!r} are not files")
     return Quiet(revision, at_ms, files)
 
 
@@ -94,7 +94,7 @@ def _spans(words: Iterable[Any]) -> Spans:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a publish has to look at, and what it may pass over."""
+    """What a publish must check, and what it may skip."""
 
     manifests: dict[str, dict[str, Spans]]
     """As they are now."""
@@ -104,7 +104,7 @@ class Seen:
 
 
 def look(table: TopicTable, before: Settled, marks: Mapping[int, Mark], *, asked: Collection[int]) -> Seen:
-    """Return what has changed since `before`. `asked`: hours to be looked at whatever has changed."""
+    """Return what has changed since `before`. `asked`: hours to be checked in any case."""
     manifests = {branch: table.branch_files(branch).spans(before.manifests[branch]) for branch in BRANCHES}
     known: set[int] = set(marks)
     changed: set[int] = set(asked)

@@ -1,8 +1,8 @@
 """Recomputes every proof of a topic from the tables and files alone, without the audit service.
 
-Each revision's files are read again: checksums, rows, digests, offsets, and that no record stands twice. The last revision of an
-hour must be exactly what `main` names, or the same rows in files of others; and where it has the audit's verdict, as many rows as
-the audit had counted. A file of an earlier revision may be gone, once a later one no longer names it.
+Each revision's files are read again: checksums, rows, digests, offsets, and that no record is there twice. The last revision of
+an hour must be exactly what `main` names, or the same rows in files of others; and where it has the audit's verdict, as many
+rows as the audit had counted. A file of an earlier revision may be gone, once a later one no longer names it.
 """
 
 import json
@@ -41,7 +41,7 @@ class HourCheck:
     faults: tuple[str, ...] = ()
     """What differs from the proofs, or from what the audit had counted; empty: nothing."""
     note: str = ""
-    """What somebody did without changing a row."""
+    """What others did without changing a row."""
 
 
 def verify(warehouse: Warehouse, topic: str) -> Iterator[HourCheck]:
@@ -61,13 +61,13 @@ def _verify_hour(
     table: TopicTable, hour: int, main: Sequence[DataFile], deletes: Sequence[DeleteFile], history: Sequence[Proof]
 ) -> HourCheck:
     if not history:
-        faults = tuple(f"{file.file_path} is on main and no proof names it" for file in main)
+        faults = tuple(f"{file.file_path} is on main, but in no proof" for file in main)
         rows = sum(file.record_count for file in main)
         return HourCheck(hour=hour_name(hour), revision=0, verdict="", row_count=rows, faults=faults)
     last = history[-1]
     standing, note = list(_standing(table, hour, last, main, deletes)), ""
     if not standing and Counter(file.path for file in last.files) != names_of(main, deletes):
-        note = "somebody has rewritten its files: the same rows, and the next publish proves them"
+        note = "another program rewrote its files with the same rows; the next publish proves them"
     read: dict[str, _Read] = {}
     faults_found: list[str] = []
     before = 0
@@ -113,11 +113,11 @@ def _standing(
             return
         yield found.fault or f"{found.missing} of {last.row_count} proven rows were removed from main"
     yield from (f"{path} is proven and not on main" for path in sorted(named.keys() - standing.keys()))
-    yield from (f"{path} is on main and no proof names it" for path in sorted(standing.keys() - named.keys()))
+    yield from (f"{path} is on main, but in no proof" for path in sorted(standing.keys() - named.keys()))
 
 
 def _deletes_of(proof: Proof, standing: Sequence[DeleteFile]) -> dict[str, DeleteFile]:
-    """Return the delete files that the revision names. One that stands on `main` no more is taken for one by place."""
+    """Return the delete files that the revision names. One that is no longer on `main` is assumed to be positional."""
     known = {one.path: one for one in standing}
     of = frozenset(file.path for file in proof.files if file.row_count >= 0)
     return {
@@ -192,7 +192,7 @@ def _doubles(rows: Rows) -> Iterator[str]:
         offsets, counts = np.unique(rows.offsets[rows.partitions == partition], return_counts=True)
         if (counts > 1).any():
             first = int(offsets[counts > 1][0])
-            yield f"{int((counts > 1).sum())} records of partition {partition} stand there more than once, first offset {first}"
+            yield f"{int((counts > 1).sum())} records of partition {partition} are there more than once, first offset {first}"
 
 
 def _words(offsets: Sequence[ProvenOffsets]) -> str:

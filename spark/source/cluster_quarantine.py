@@ -1,4 +1,4 @@
-"""Writes records that are no row to `<topic>.quarantine` on the live cluster."""
+"""Writes records that cannot become a row to `<topic>.quarantine` on the live cluster."""
 
 from ...client.connection.cluster import Cluster
 from ...client.producer.producer import Producer

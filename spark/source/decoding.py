@@ -181,7 +181,7 @@ class BlockDecoder:
     def _resolve(self, schema_id: int) -> _Writer:
         text = self._schema_of(schema_id)
         if text is None:
-            return _Writer(code="unknown_schema_id", reason=f"the registry knows no schema with id {schema_id}")
+            return _Writer(code="unknown_schema_id", reason=f"the registry has no schema with id {schema_id}")
         try:
             return self._usable(writer_columns(text))
         except SchemaRefused as error:
@@ -237,7 +237,7 @@ class BlockDecoder:
     def _check(
         self, schema_id: int, writer: _Writer, framed: Sequence[Record], batch: pa.RecordBatch, sample: Sequence[int]
     ) -> None:
-        """Decode these rows of the batch once more, by the specification alone, and compare all their values."""
+        """Decode these rows of the batch again, with the decoder written from the specification, and compare all their values."""
         assert writer.plain is not None
         offsets = np.asarray(batch.column("_offset"))
         wanted = {int(offsets[at]): at for at in sample}

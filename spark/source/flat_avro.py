@@ -41,7 +41,7 @@ class FlatAvro:
 
     def decode(self, framed: list[bytes]) -> dict[str, pa.Array] | None:
         """Return the arrays of these payloads by the field's name: int64, float64, bool, string or binary. Their envelope is
-        skipped. None: one of them is to be looked at by itself.
+        skipped. None: one of them must be decoded alone.
         """
         assert native is not None
         columns = native.avro_columns(self._kinds, framed, SIZE)

@@ -9,7 +9,7 @@ from ...client.security.chosen import named_for
 from .offset_ranges import OffsetRange
 
 GUESS_BYTES = 200
-"""Of a record, where the log holds none that could be looked at."""
+"""Of a record, where the log has no readable one."""
 
 
 def bytes_per_offset(bootstrap: str, topic: str, ranges: Sequence[OffsetRange], client_config: str | None = None) -> int:

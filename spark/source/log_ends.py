@@ -45,7 +45,7 @@ def ends_now(cluster: Cluster, topic: str) -> LogEnds:
 
 
 def ends_of_topics(cluster: Cluster, topics: Sequence[str]) -> dict[str, LogEnds | ClientError]:
-    """Return the ends of each topic, or why they cannot be had, with two requests a broker for `TOPICS_AT_ONCE` topics.
+    """Return the ends of each topic, or why they are not available, with two requests a broker for `TOPICS_AT_ONCE` topics.
 
     Raises BrokerUnreachable, if no broker of the cluster answers.
     """

@@ -70,7 +70,7 @@ class SplitReader:
         wants_digest: bool = True,
         on_left_out: Callable[[int, Sequence[str]], None] = lambda schema_id, names: None,
     ) -> None:
-        """`cluster` is the cluster's name (live, offline) in the origins. `on_left_out`: told of a schema's fields that the
+        """`cluster` is the cluster's name (live, offline) in the origins. `on_left_out`: called with a schema's fields that the
         decoder's target has no place for, before the first row without them; it may raise.
 
         Without a quarantine the first reject raises UnusableRecord.

@@ -24,7 +24,7 @@ class TaskReport:
     digests: Mapping[int, int] = field(default_factory=dict)
     """Window start → digest of its rows (`digest`), taken before Spark had them."""
     quarantined: Stretches = field(default_factory=dict)
-    """The records that are no rows."""
+    """The records that cannot become rows."""
     skipped: Sequence[Skipped] = ()
     """Offsets that could not be read."""
     refused: Mapping[int, int] = field(default_factory=dict)

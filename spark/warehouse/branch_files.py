@@ -2,7 +2,7 @@
 
 A manifest never changes and its name is never used again. So who has noted of which hours a manifest names files (`spans`) need
 not open it to know what has changed since. A manifest that another engine partitioned otherwise is always opened. Delete files
-stand in manifests of their own (`delete_files`).
+are in manifests of their own (`delete_files`).
 """
 
 from bisect import bisect_left

@@ -26,11 +26,11 @@ class Counted:
     """The state after the last count."""
 
     offsets: dict[int, int] = field(default_factory=dict)
-    """Partition → offset up to which the audit was told."""
+    """Partition → offset up to which rows are reported to the audit."""
     runs: dict[str, Facts] = field(default_factory=dict)
     """Run → its files as they were reported."""
     others: Facts = field(default_factory=dict)
-    """Files of the branch that no load wrote: somebody rewrote a load's files."""
+    """Files of the branch that no load wrote: others rewrote a load's files."""
     differing: dict[str, list[int]] = field(default_factory=dict)
     """Run → windows whose rows are not those that the load had decoded."""
 
@@ -43,9 +43,9 @@ class Counted:
     rotten: dict[str, str] = field(default_factory=dict)
     """File of either branch whose bytes have changed, though its size and time have not → the mark of the right ones."""
     main: Facts = field(default_factory=dict)
-    """Files that only the branch `main` names: somebody has rewritten published ones."""
+    """Files that only the branch `main` names: others have rewritten published ones."""
     main_snapshot_id: int | None = None
-    """The snapshot of `main` that was looked at."""
+    """The snapshot of `main` that was checked."""
 
     def files(self) -> Facts:
         """Return every file that was counted."""

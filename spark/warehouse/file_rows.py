@@ -62,7 +62,7 @@ class FileFacts:
     """The object store's own mark of the content; empty on a disk."""
 
     def is_still(self, path: StorePath) -> bool:
-        """Return whether the file has the size and the time of change that it had: then nobody wrote to it.
+        """Return whether the file has the size and the time of change that it had: then it was not written to.
 
         Raises StoreUnreachable.
         """
@@ -196,7 +196,7 @@ def partitions_of(rows: Rows) -> dict[int, tuple[int, int, int]]:
 
 
 def stretches(offsets: Numbers) -> list[Stretch]:
-    """Return the records at these offsets as stretches, in order; an offset that is there twice stands twice."""
+    """Return the records at these offsets as stretches, in order; an offset that is there twice is returned twice."""
     if not len(offsets):
         return []
     ordered = np.sort(offsets)

@@ -2,7 +2,7 @@
 
 Its holder renews it while it lives. One that is not renewed is free: by the database's clock, no other. If its process was one of
 this machine and is gone, it is free at once. A lease keeps work from being done twice; what is right is decided by the
-catalog's commits alone, because a process may stand still for longer than a minute and then continue.
+catalog's commits alone, because a process may be frozen for longer than a minute and then continue.
 """
 
 import json
@@ -79,7 +79,7 @@ class Lease:
         self._thread.start()
 
     def check(self) -> None:
-        """Renew it now. Raises LeaseLost if somebody else has taken it, CatalogUnreachable."""
+        """Renew it now. Raises LeaseLost if another process has taken it, CatalogUnreachable."""
         if not self._leases.renew(self.name, self.token):
             raise LeaseLost(self.name)
 
@@ -88,7 +88,7 @@ class Lease:
         self._end(lambda: self._leases.forget(self.name, self.token))
 
     def leave(self) -> None:
-        """Let it be found as one whose holder has died: somebody else decides on what it stands for."""
+        """Leave it as the lease of a dead holder: another process decides what to do with its work."""
         self._end(lambda: self._leases.renew(self.name, self.token, seconds=-1.0))
 
     def _end(self, how: Any) -> None:
@@ -120,7 +120,7 @@ class Leases:
 
     @contextmanager
     def held(self, name: str) -> Iterator[Lease]:
-        """Wait until nobody holds it, at most ten minutes, and hold it. Raises WarehouseError."""
+        """Wait until it is free, at most ten minutes, and take it. Raises WarehouseError."""
         lease = self.take(name)
         try:
             yield lease
@@ -128,7 +128,7 @@ class Leases:
             lease.release()
 
     def take(self, name: str) -> Lease:
-        """Return it once it is ours. Raises WarehouseError if somebody holds it for too long, CatalogUnreachable."""
+        """Return it once it is ours. Raises WarehouseError if another process holds it for too long, CatalogUnreachable."""
         token = os.urandom(16).hex()
         deadline = time.monotonic() + self._wait_s
         while True:
@@ -145,13 +145,13 @@ class Leases:
             time.sleep(ASK_EVERY_S)
 
     def adopt(self, other: Held) -> Lease | None:
-        """Return a free lease as ours; None if somebody was quicker. Its former holder finds that it has lost it."""
+        """Return a free lease as ours; None if another process was quicker. Its former holder finds that it has lost it."""
         token = os.urandom(16).hex()
         words = {"name": other.name, "token": token, "holder": _myself(), "seconds": self.good_for_s, "dead": other.token}
         return Lease(self, other.name, token) if self._run(_ADOPT, **words) else None
 
     def free(self, prefix: str) -> list[Held]:
-        """Return those that nobody lives for and whose names begin so."""
+        """Return the leases of dead holders whose names begin with this."""
         return [one for one in self.listed(prefix, is_prefix=True) if one.is_free]
 
     def listed(self, name: str, *, is_prefix: bool = False) -> list[Held]:

@@ -25,9 +25,9 @@ WITHDRAWN = "WITHDRAWN"
 ERASED = "ERASED"
 """Somebody removed rows on purpose, with an operator's word on the audit topic."""
 REMOVED = "REMOVED"
-"""Somebody removed rows, and nobody has said why."""
+"""Others removed rows, for an unknown reason."""
 COMPACTED = "COMPACTED"
-"""The files were rewritten, by a compaction of ours or by somebody: the same rows, by number and digest."""
+"""The files were rewritten, by our compaction or by others: the same rows, by number and digest."""
 EXPIRED = "EXPIRED"
 """Retention dropped the hour: no file of it is in the table."""
 DIFFERS = "DIFFERS"
@@ -37,7 +37,7 @@ AUDITED = ("COMPLETE", "ACCEPTED", "ACCOUNTED")
 """The audit's verdicts that open an hour: of a revision that holds each row that the audit has counted, once."""
 
 ROWS_AT_ONCE = {"write.parquet.row-group-limit": "500"}
-"""Property of the table: who wants some hours reads the groups of rows that may hold them."""
+"""Property of the table: a reader of some hours reads only the row groups that may have them."""
 MOST_SPANS = 50
 """More runs of hours than this are asked for as one."""
 
@@ -125,7 +125,7 @@ class Proof:
     files: tuple[ProvenFile, ...]
     """All of the hour's files on `main` since this revision."""
     gone: tuple[str, ...] = ()
-    """Files that somebody removed: they are never added again."""
+    """Files that others removed: they are never added again."""
     offsets: tuple[ProvenOffsets, ...] = ()
     windows: str = "[]"
     """The audit's own words, JSON."""

@@ -8,7 +8,7 @@
     ... and of maintenance's       see `commits.maintenance_commits`
     ... and of all of these        headrace.expired-through: the last hour that retention has dropped
     property headrace.publish      number of the last publish that reached main (`publish/publish_job.py`)
-    property headrace.announced    which hours schedulers were told of (`publish/announcements.py`)
+    property headrace.announced    which hours were announced to schedulers (`publish/announcements.py`)
 
 What is loaded is in the snapshots of `loads` alone, so a rollback of the branch takes it back, and the next load reads it
 again. Every load repeats the whole map, so one snapshot suffices. Traps (`facts/dependencies_and_traps.md`): pyiceberg rebases a
@@ -199,7 +199,7 @@ class TopicTable:
         event_columns: pa.Schema,
     ) -> bool:
         """Put files on `loads` in place of others, in one commit; return False if one of those was replaced meanwhile, or if
-        somebody took this reload for dead.
+        another process took over from this reload.
 
         What is loaded stays what it was. `records` replace those of the same runs.
         """
@@ -232,7 +232,7 @@ class TopicTable:
     def commit_publish(self, *, number: int, add: Sequence[DataFile], remove: Sequence[DataFile]) -> None:
         """Add files to `main` and remove others from it, in one commit that also stores the publish's number.
 
-        Raises WarehouseError if somebody else changed `main` since this table was loaded.
+        Raises WarehouseError if another process changed `main` since this table was loaded.
         """
         before = self.snapshot_id(MAIN)
 

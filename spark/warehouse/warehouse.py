@@ -34,7 +34,7 @@ PROOFS = ("headrace", "proofs")
 
 _PROPERTIES = {
     "commit.retry.num-retries": "0",
-    # A branch never ages: whoever expires snapshots keeps both heads, and the files that they name.
+    # A branch never expires: every program that expires snapshots keeps both heads, and the files that they name.
     "history.expire.max-ref-age-ms": str((1 << 63) - 1),
     # Rows are proven file by file, so a deleted row must be a rewritten file.
     "write.delete.mode": "copy-on-write",

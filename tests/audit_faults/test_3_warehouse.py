@@ -116,7 +116,7 @@ def twice_on_main(topic: Topic) -> Story:
     warehouse = warehouse_of(topic)
     add_again(warehouse, MAIN, files(warehouse, MAIN, topic.name)[0], topic.name)
     assert len(offsets_in_table(topic)) > len(offsets)
-    assert any("stands there 2 times" in hour for hour in verified(topic))
+    assert any("is there 2 times" in hour for hour in verified(topic))
     yield PUBLISHED  # by whichever attack asks for it first: a second publish would put the hour there again
     assert offsets_in_table(topic) == [], "withdrawn"
     yield ALL

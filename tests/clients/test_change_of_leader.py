@@ -59,7 +59,10 @@ def test_javas_idempotent_producer_and_its_group_go_on(three: BrokerCluster, jar
     assert "ReplicationFactor: 3" in described
     assert "Isr: 1,2,3" in described
     common = ("--bootstrap-server", three.address, "--topic", topic)
-    how = ("--max-messages", str(COUNT), "--throughput", str(A_SECOND), "--acks", "-1")
+    # The tool does not retry by default, and is then not idempotent.
+    (tmp_path / "producer.properties").write_text("retries=2147483647\nenable.idempotence=true\n")
+    more = ("--producer.config", str(tmp_path / "producer.properties"))
+    how = ("--max-messages", str(COUNT), "--throughput", str(A_SECOND), "--acks", "-1", *more)
     sending = java_tool(jars, "VerifiableProducer", *common, *how)
     reading = java_tool(jars, "VerifiableConsumer", *common, "--group-id", topic, "--reset-policy", "earliest", "--verbose")
     producer, consumer = Process(sending, tmp_path / "producer"), Process(reading, tmp_path / "consumer")

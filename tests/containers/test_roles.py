@@ -23,7 +23,7 @@ KEPT = Path(os.environ.get("HEADRACE_CONTAINERS", "") or Path(tempfile.gettempdi
 """Images are kept here for the next run."""
 STARTS = (
     *("live-zookeeper", "offline-zookeeper", "live-broker-1", "live-broker-2", "offline-broker-1"),
-    *("registry", "audit", "mirror", "agent", "haproxy"),
+    *("registry", "audit", "mirror", "agent", "console", "haproxy"),
 )
 APPLICATION = """
 import sys
@@ -84,7 +84,14 @@ def test_the_two_datacenters_run_and_events_reach_the_offline_one(room: Room) ->
         eventually(lambda name=name: room.is_healthy(name), within_ms=180_000, every_ms=500, what=f"{name} healthy")
     with_token = {"HEADRACE_REGISTRY_TOKEN_FILE": str(room.token)}
     assert room.client(*ANSWERED, "http://registry:8081/subjects").stdout == "401"
-    for port, name in ((9094, "live-broker-1"), (9095, "mirror"), (9097, "agent"), (8081, "registry"), (8090, "audit")):
+    for port, name in (
+        (9094, "live-broker-1"),
+        (9095, "mirror"),
+        (9097, "agent"),
+        (8081, "registry"),
+        (8090, "audit"),
+        (8088, "console"),
+    ):
         url = f"http://{name}:{port}/metrics"
         assert room.client(*ANSWERED, url).stdout == "401"
         told = room.client("curl", "--silent", "--header", f"Authorization: Bearer {room.token.read_text().strip()}", url).stdout

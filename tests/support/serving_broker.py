@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from uuid import UUID, uuid4
 
+from headrace.broker.app import guards_of
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
@@ -17,6 +18,7 @@ from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.handlers.broker import Broker
 from headrace.broker.handlers.router import Router
 from headrace.broker.log import PartitionLog
+from headrace.broker.logins.users import Config, Users
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.catalog import Catalog, ReplicaAssignment, TopicEntry, assignment, extension
 from headrace.broker.partitions.cold_reads import ColdReads
@@ -31,6 +33,8 @@ from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.errors import NotClaimed
 from headrace.coordination.group_claims import GroupCommit
 from headrace.coordination.group_directory import Deletion, GroupTrace, PaperMember
+from headrace.runtime.logs import get_logger
+from headrace.runtime.rate_limited_log import RateLimitedLog
 from tests.support.raw_kafka import RawClient
 
 NOW_MS = 1_800_000_000_000
@@ -217,6 +221,32 @@ class MemoryBlocks:
         return range(self.next - 10, self.next)
 
 
+class MemoryUsers:
+    """Users' settings in a dictionary."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, Config] = {}
+        self.is_away = False
+
+    def secret(self) -> bytes:
+        return b"secret of the test's brokers"
+
+    def list(self) -> list[str]:
+        return sorted(self.users)
+
+    def read_each(self, users: Sequence[str]) -> Mapping[str, Config]:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        return {name: self.users[name] for name in users if name in self.users}
+
+    def change(self, user: str, change: Callable[[Config], Config]) -> None:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        self.users[user] = change(self.users.get(user, {}))
+        if not self.users[user]:
+            del self.users[user]
+
+
 class ServingBroker:
     """Serves on a free port while entered. `topics` are created first: name to (partitions, settings)."""
 
@@ -229,6 +259,7 @@ class ServingBroker:
     ) -> None:
         words = [f"{name}={value}" for name, value in (settings or {}).items()]
         self.settings = broker_settings.from_words(data=folder, zookeeper="played", port=0, words=words)
+        self.wall_ms = NOW_MS
         self.loop = Loop()
         self.table = PartitionTable()
         self.offsets = MemoryOffsets()
@@ -239,6 +270,10 @@ class ServingBroker:
         flusher = ThreadFlush(Worker("flushers", self.loop.post, threads=FLUSHES_AT_ONCE))
         self.maintenance = Maintenance(self.loop, self._disk, flusher, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.maintenance, self.settings.topic_defaults)
+        self.user_registry = MemoryUsers()
+        self.users = Users(self.user_registry, self._worker, lambda after_ms, call: None)
+        self.users.load()
+        self._logins = Worker("logins", self.loop.post)
         traces = StoredGroups(self.offsets, self.offsets, self._worker)
         self.context = Broker(
             settings=self.settings,
@@ -249,13 +284,16 @@ class ServingBroker:
             offsets=OffsetCommits(self.offsets, self.offsets, self._worker),
             groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.claim),
             stored_groups=traces,
+            users=self.users,
             producer_ids=ProducerIdAllocator(self.blocks, self._worker),
             disk=self._disk,
             cold_reads=self.cold_reads,
             advertised={"PLAINTEXT": ("127.0.0.1", 0)},
             supported=SUPPORTED,
         )
-        self.server = Server(self.loop, Router(self.context), self.settings)
+        self.login_log = RateLimitedLog(get_logger(__name__), lambda: self.loop.now_ms)
+        guard = guards_of(self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms, self.login_log)
+        self.server = Server(self.loop, Router(self.context), self.settings, guard=guard)
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
         for name, wanted in (topics or {}).items():
             count, config = (wanted, {}) if isinstance(wanted, int) else wanted
@@ -267,6 +305,7 @@ class ServingBroker:
         self.context.advertised = {name: ("127.0.0.1", port) for name, port in ports.items()}
         self.maintenance.start(self.table)
         self._worker.start()
+        self._logins.start()
         self.cold_reads.start()
         self._thread.start()
         return self
@@ -276,6 +315,7 @@ class ServingBroker:
         self._thread.join(10)
         self.offsets.gate.set()
         self._worker.stop()
+        self._logins.stop()
         self.cold_reads.stop()
         self.maintenance.stop()
         self.server.close()

@@ -1,6 +1,6 @@
 """The runs of the agent's sources, kept over restarts: what ended and is not reported, losses, and the reports under way.
 
-A report is written into the state, with its sequence numbers, in the transaction that removes what it tells. From then on its
+A report is written into the state, with its sequence numbers, in the transaction that removes what it reports. From then on its
 bytes are sent until the audit topic has acknowledged them. A run has one report under way at a time.
 """
 
@@ -20,15 +20,15 @@ from ..state.rows import ENROLMENT, QUARANTINE_OWNER, EndRow, ReportRow, RunRow
 from ..state.store import Store
 
 REPORT_MS = 1_000
-"""What ended is told after at most this long."""
+"""The longest time until a finished batch is reported."""
 BEAT_MS = 5_000
-"""A run with nothing to tell says so this often; the audit calls it silent after 20 s."""
+"""A run with nothing to report sends a sign of life this often; the audit calls it silent after 20 s."""
 MOST_STRETCHES = 100_000
 """With more batches of one run to be reported, neighbours are reported as one, without their CRC."""
 
 
 class _Run:
-    """A run, and what it has to tell."""
+    """A run, and what it has to report."""
 
     def __init__(self, row: RunRow) -> None:
         self.row = row
@@ -43,7 +43,7 @@ class _Run:
 
 
 class AuditReports:
-    """Every run that the audit must hear of; for one thread. What it writes is on disk with the store's next commit."""
+    """Every run of this agent, and its reports to the audit. For one thread. Changes are on disk with the store's next commit."""
 
     def __init__(self, store: Store, clock: Clock, *, enrolment: str) -> None:
         """`enrolment`: the instance name of the enrolment's run."""
@@ -78,7 +78,7 @@ class AuditReports:
     def get(self, run_id: int) -> RunRow:
         return self._runs[run_id].row
 
-    # -- who reports -----------------------------------------------------------------------------------------------------
+    # -- runs -------------------------------------------------------------------------------------------------------------
 
     def adopt(self, facts: AuditRun, topic: str) -> RunRow:
         """Return the run of this instance, made where there is none; `topic` is enrolled, and among the run's own."""
@@ -92,7 +92,7 @@ class AuditReports:
         return row
 
     def enrol(self, topic: str) -> None:
-        """Have the enrolment stand for this topic, from now on."""
+        """Enrol the agent for this topic from now on."""
         if topic not in self.enrolment.topics:
             self._store.add_topic(topic)
             self._add_topic(self.enrolment, topic)
@@ -112,17 +112,17 @@ class AuditReports:
         return (producer_id, producer_epoch) in row.producer_ids[: max(0, row.announced_ids)]
 
     def unannounced(self) -> set[int]:
-        """Return the runs that the audit topic has not heard of, with all of their topics."""
+        """Return the runs that are not announced on the audit topic with all of their topics."""
         return {run_id for run_id, one in self._runs.items() if one.row.announced_ids < 0}
 
     # -- what happened ---------------------------------------------------------------------------------------------------
 
     def planned(self, run_id: int, window_start: int) -> None:
-        """Note a batch of events that has no end yet."""
+        """Note a batch of events whose outcome is open."""
         self._runs[run_id].undecided[window_start] += 1
 
     def settled(self, run_id: int, window_start: int) -> None:
-        """Note that such a batch has its end, or became others."""
+        """Note that such a batch has its outcome, or was divided."""
         undecided = self._runs[run_id].undecided
         undecided[window_start] -= 1
         if undecided[window_start] <= 0:
@@ -172,9 +172,9 @@ class AuditReports:
     def compose(
         self, settled_up_to_ms: Callable[[RunRow], int | None], *, is_alive: Callable[[RunRow], bool], is_last: bool = False
     ) -> None:
-        """Write the reports that are due into the state. `is_last`: the agent stops; every run with something to tell is due.
+        """Write the reports that are due into the state. `is_last`: the agent stops; every run with something to report is due.
 
-        A run that is not alive (its source is gone, and it is unknown what it held) reports what ended, and gives no sign of
+        A run that is not alive (its source is gone, and its contents are unknown) reports what ended, and sends no sign of
         life.
         """
         for run in list(self._runs.values()):
@@ -224,7 +224,7 @@ class AuditReports:
         del self._by_name[_name(self._runs.pop(run_id).row.facts)]
 
     def unsent(self) -> list[ReportRow]:
-        """Return the reports that nobody was given yet; call it after the commit."""
+        """Return the reports that were not returned yet; call it after the commit."""
         reports, self._unsent = self._unsent, []
         return reports
 
@@ -256,7 +256,7 @@ class AuditReports:
         if topic in row.topics:
             return
         row.topics = tuple(sorted({*row.topics, topic}))
-        # Unannounced again: nothing of the new topic may be sealed, and nothing sent, before the audit has heard of it.
+        # Unannounced again: nothing of the new topic may be sealed, and nothing sent, before it is announced.
         row.announced_ids = -1
         self._store.put_run(row)
         self._runs[row.id].is_dirty = True

@@ -1,4 +1,4 @@
-"""The thread that brings reports to the audit topic, word for word, again and again until they are acknowledged."""
+"""The thread that sends reports to the audit topic, unchanged, until they are acknowledged."""
 
 import queue
 import threading
@@ -24,7 +24,7 @@ TIMEOUT_MS = 5_000
 class ReportSender:
     """`offer` takes reports in order; `on_sent` is called with the ids of those that the topic holds, on this thread.
 
-    What waits is bounded by the books: each run has one report under way.
+    The queue is bounded by the number of runs: each run has one report under way.
     """
 
     def __init__(self, bootstrap: str, *, client_id: str, clock: Clock, on_sent: Callable[[Sequence[int]], None]) -> None:

@@ -18,7 +18,7 @@ log = get_logger(__name__)
 
 
 class DirectoryGroup:
-    """The files of one section. Only the folder itself is looked at: no folder in it, no link."""
+    """The files of one section. Subfolders and links are ignored."""
 
     def __init__(self, settings: DirectorySettings, *, host: str, agent_name: str, clock: Clock) -> None:
         self.name = f"directory:{settings.name}"

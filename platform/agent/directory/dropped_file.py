@@ -111,7 +111,7 @@ class DroppedFile:
         return {}
 
     def is_ended(self, position: Position) -> bool:
-        """Return whether nobody will find it again: it is gone, or is now moved or deleted. One that is kept stays known."""
+        """Return whether the file will not be found again: it is gone, or was moved or deleted now. A kept file stays known."""
         return self.is_gone or (position != BEGIN and self._directory.settings.done != "keep" and not self._is_too_large)
 
     def lacks_tail(self, position: Position) -> bool:

@@ -62,7 +62,7 @@ class SyslogMessage(NamedTuple):
 
 
 def parse_syslog(message: bytes, *, received_ms: int, zone: tzinfo) -> SyslogMessage:
-    """Return what the message says. `zone`: of times without an offset; `received_ms` gives the year where none is told.
+    """Return what the message says. `zone`: of times without an offset; `received_ms` gives the year if the message has none.
 
     Raises `NotSyslog`.
     """
@@ -153,7 +153,7 @@ def _time_3164(rest: bytes, received_ms: int, zone: tzinfo) -> tuple[int | None,
             times.append((datetime(one, month, day, hour, minute, second, tzinfo=zone) - _EPOCH) // _MILLISECOND)
         except (ValueError, OverflowError):
             continue
-    # No year is told: the one that puts it nearest to its arrival.
+    # Without a year, take the one that puts it nearest to its arrival.
     time_ms = min(times, key=lambda one: abs(one - received_ms), default=None)
     return time_ms, 0 if time_ms is None else found.end()
 

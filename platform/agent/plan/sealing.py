@@ -57,8 +57,8 @@ def later(one_ms: int | None, other_ms: int | None) -> int | None:
 
 
 def enrolment_border_ms(*, scan_began_ms: int, lateness_ms: int) -> int:
-    """Return the border up to which no source can turn up that the audit has not heard of.
+    """Return the time up to which every source that may still appear is announced to the audit.
 
-    The scan found everything that could be found, and the audit has heard of all of it.
+    The scan found every source, and all of them are announced to the audit.
     """
     return window_start_ms(max(0, scan_began_ms - lateness_ms))

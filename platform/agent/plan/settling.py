@@ -33,7 +33,7 @@ class Step(Enum):
     REFUSED = auto()
     """Count its records as lost: the broker will never take them, and has not stored them."""
     AMBIGUOUS = auto()
-    """Count its records as uncertain: they may be in the log, and nobody can tell any more."""
+    """Count its records as uncertain: they may be in the log, and this cannot be found out any more."""
 
 
 class Look(Enum):

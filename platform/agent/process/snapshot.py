@@ -46,7 +46,7 @@ class Snapshot:
     acknowledged: int = 0
     """Records, since the state was made."""
     ambiguous: int = 0
-    """Records of batches of which nobody can tell whether they are stored; told to the audit as uncertain."""
+    """Records of batches that may or may not be stored; reported to the audit as uncertain."""
     losses: Mapping[str, int] = field(default_factory=dict)
     """Name of the loss → records."""
     batches: int = 0

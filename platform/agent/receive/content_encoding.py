@@ -1,6 +1,6 @@
 """Bodies of requests that the client has compressed, unpacked up to a bound. Pure. Source: RFC 9110, 8.4; RFC 8878 (zstd).
 
-One coding, `gzip` or `zstd`; `identity` says nothing. What is unknown is told before the body is read.
+One coding, `gzip` or `zstd`; `identity` says nothing. An unknown coding is refused before the body is read.
 """
 
 from collections.abc import Sequence

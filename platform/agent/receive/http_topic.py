@@ -21,7 +21,7 @@ from .settings import HttpSettings
 NDJSON = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")
 JSON = "application/json"
 MOST_FAULTS = 20
-"""So many faults of a request are told one by one."""
+"""The most faults of a request that an answer lists."""
 RETRY_AFTER_S = 1
 
 

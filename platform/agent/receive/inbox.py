@@ -20,7 +20,7 @@ ROOT = "received"
 Taken = tuple[bytes, int, bytes | None]
 """Avro body, event time in ms, key."""
 DROPPED_AT_SOCKET = "dropped_buffer_full"
-"""The loss of what the kernel dropped: nobody read the socket fast enough."""
+"""The loss of datagrams that the kernel dropped, because the socket was not read fast enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

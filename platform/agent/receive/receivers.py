@@ -1,4 +1,4 @@
-"""All receivers of an agent. They stay while the shipping begins again, so that nobody outside has to notice that."""
+"""All receivers of an agent. They keep running while the shipper restarts, so clients do not notice it."""
 
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -55,7 +55,7 @@ class Receivers:
     def start(self) -> None:
         """Listen everywhere, or nowhere. Raises AgentError, JournalRefused."""
         if self.receivers:
-            # Whoever makes the state's folder first makes it for nobody else.
+            # Whichever part creates the state's folder first: only our user may read it.
             self.root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             for one in self.receivers:

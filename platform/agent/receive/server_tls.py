@@ -1,6 +1,6 @@
 """The TLS of a listener: TLS 1.2 or newer, and clients' certificates where an authority for them is given.
 
-The files are looked at before each connection, so that renewed certificates count from the next one on. While certificate and
+The files are checked before each connection, so that renewed certificates are used from the next one on. While certificate and
 key do not belong together (between two writes), the last good ones are used.
 """
 

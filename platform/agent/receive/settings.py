@@ -50,7 +50,7 @@ class SyslogSettings:
     most_message_bytes: int = 65_536
     most_connections: int = 256
     idle_ms: int = 600_000
-    """A connection that sends nothing for so long is closed."""
+    """A connection that sends nothing for this long is closed."""
     handshake_ms: int = 10_000
     """The longest that a handshake of TLS may take in all."""
     receive_buffer_bytes: int = 4 << 20

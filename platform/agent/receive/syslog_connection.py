@@ -15,7 +15,7 @@ _READ_BYTES = 65_536
 
 
 class HandshakeFailed(Exception):
-    """The client speaks no TLS, shows no certificate, or one that nobody here trusts."""
+    """The client does not speak TLS, or has no certificate, or an untrusted one."""
 
 
 class SyslogConnection:

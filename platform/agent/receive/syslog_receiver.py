@@ -164,7 +164,7 @@ class SyslogReceiver:
                     self._counts.add("handshakes_too_slow")
                     self._end(connection)
             elif self._waiting:
-                # It is not silent: nobody reads it.
+                # It is not silent: we do not read it.
                 connection.heard_ms = now_ms
             elif now_ms - connection.heard_ms >= self.settings.idle_ms:
                 self._counts.add("connections_idle")

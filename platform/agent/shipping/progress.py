@@ -28,7 +28,7 @@ class Progress:
         """As of the last `look`: the progress of each run's active sources, and the runs with any source."""
         self._lateness_ms = LATENESS_MS
         self._candidate: tuple[int, set[int]] | None = None
-        """A scan's begin, and the runs of sources found by then that the audit has not heard of."""
+        """The start of a scan, and the runs of the sources found by then that are not announced to the audit."""
         self._enrolled_ms: int | None = None
 
     def add_group(self, instance: str, group: str) -> None:
@@ -62,7 +62,7 @@ class Progress:
         return sealing.settled_up_to_ms(self._active.get(run.id, ()), scanned_ms=self.scanned_ms)
 
     def is_alive(self, run: RunRow) -> bool:
-        """Return whether somebody knows what the run's sources hold; before the first scan that is taken to be so."""
+        """Return whether the contents of the run's sources are known; True before the first scan."""
         return self.scanned_ms is None or run.id in self._runs_open or run.facts.instance in self._group_of
 
     def enrolment_border_ms(self) -> int | None:

@@ -1,4 +1,4 @@
-"""The ids of the sources' schemas, asked for on a thread of its own: a registry that is away keeps nobody but them waiting."""
+"""The ids of the sources' schemas, fetched on a thread of its own: a registry that does not answer delays only these sources."""
 
 import queue
 import threading

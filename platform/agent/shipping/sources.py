@@ -70,7 +70,7 @@ class Sources:
         self._unreleased: set[str] = set()
         """Those that do not know how far they are settled."""
         self._unannounced: set[str] = set()
-        """Those that do not know that the audit has heard of their run."""
+        """Sources that do not know yet that their run is announced."""
         self._enrolled_topics: tuple[str, ...] = ()
         self._backoff = Backoff()
         self._topics = TopicChecks(cluster)
@@ -295,7 +295,7 @@ class Sources:
             self._ended[one.row.name] = one
 
     def chunk_settled(self, chunk: ChunkRow) -> None:
-        """Note that all records of a chunk have their end."""
+        """Note that all records of a chunk have their outcome."""
         one = self._by_id.get(chunk.source_id)
         if one is None:
             # Its source is gone.
@@ -314,7 +314,7 @@ class Sources:
         one.retry_at_ms = self._clock.monotonic_ms() + self._backoff.wait_ms(one.attempts)
         one.attempts += 1
 
-    # -- what the audit hears --------------------------------------------------------------------------------------------
+    # -- for the audit's reports -----------------------------------------------------------------------------------------
 
     def note_losses(self) -> None:
         """Count what the applications dropped themselves."""
@@ -371,7 +371,7 @@ class Sources:
         return True
 
     def after_commit(self) -> None:
-        """Tell the sources how far they are settled on disk, and what the audit has heard of."""
+        """Notify the sources how far they are settled on disk, and which runs are announced."""
         for name in [name for name in self._unannounced if name not in self._open]:
             self._unannounced.discard(name)
         for name in [one for one in self._unannounced if self._audit_reports.get(self._open[one].row.run_id).announced_ids >= 0]:
@@ -407,5 +407,5 @@ class Sources:
 
     @property
     def events(self) -> Mapping[str, Mapping[str, int]]:
-        """Return what happened to the sources of each group."""
+        """Return how often each event happened to the sources of each group."""
         return {group.name: dict(group.events) for group in self._groups}

@@ -21,7 +21,7 @@ from .section import Section
 from .tailed_file import TailedFile
 
 COPY_WAIT_MS = 10_000
-"""A file that begins as a known one and is shorter than what was read of that may be a copy in the making, for so long."""
+"""A file that begins as a known one and is shorter than what was read of that may be an unfinished copy, for this long."""
 BYTES_COMPARED = 16 << 20
 """Of all files that may be copies, in one scan."""
 MOST_COMPARED = 16
@@ -123,7 +123,7 @@ class Comparisons:
         self._unfinished: dict[FileKey, CopyCheck] = {}
         """Those of which a part was compared. One that came to no end is begun again: the file may be another one by then."""
         self._damaged: dict[FileKey, tuple[int, int]] = {}
-        """Files that cannot be decompressed → their size and time when that was told."""
+        """Files that cannot be decompressed → their size and time when that was reported."""
 
     def may_be_a_copy(self, path: str) -> bool:
         return self._is_copied or is_compressed(path)
@@ -146,7 +146,7 @@ class Comparisons:
             del self._damaged[gone]
 
     def compare(self, key: FileKey, path: str, *, is_rotated: bool) -> Verdict:
-        """Return what the file is, as far as that can be told now. `is_rotated`: its name says so.
+        """Return what the file is, as far as that is known now. `is_rotated`: its name says so.
 
         Raises OSError, and SourceUnreadable while it may still be being written.
         """
@@ -154,7 +154,7 @@ class Comparisons:
             return NEW
         stat = os.stat(path)
         if (stat.st_dev, stat.st_ino) != key or not stats.S_ISREG(stat.st_mode):
-            return NEW  # whoever begins to read it looks again
+            return NEW  # it is compared again when reading begins
         if is_compressed(path) and not stat.st_size:
             return Verdict(False, why=LATER if self._is_young(stat) else "")
         if self._damaged.get(key) == (stat.st_size, stat.st_mtime_ns):

@@ -21,7 +21,7 @@ FileKey = tuple[int, int]
 
 
 def key_at(path: str) -> FileKey | None:
-    """Return which file has this name; None if there is none, or it cannot be told."""
+    """Return which file has this name; None if there is none, or it cannot be read."""
     try:
         stat = os.stat(path)
     except OSError:

@@ -51,7 +51,7 @@ def frame(block: bytes, *, limit_bytes: int, is_inside_long_line: bool, takes_re
         lines.append(rest)
         end = len(block)
         goes_on = not takes_rest
-    # The longest line is found faster than every line is looked at.
+    # Finding the longest line is faster than checking every line.
     longest = max(map(len, lines), default=0)
     too_long = (
         frozenset(index for index, line in enumerate(lines) if len(line) > limit_bytes) if longest > limit_bytes else frozenset()

@@ -1,6 +1,6 @@
-"""When each file is looked at next. Pure: a queue by time.
+"""When each file is checked next. Pure: a queue by time.
 
-A busy file is looked at often, an idle one seldom: 10,000 idle files cost 1,000 looks a second.
+A busy file is checked often, an idle one seldom: 10,000 idle files cost 1,000 checks a second.
 """
 
 import heapq

@@ -19,7 +19,7 @@ def tail_group(settings: TailSettings, *, host: str, agent_name: str, clock: Clo
     section = Section(
         name=f"tail:{settings.name}",
         topic=settings.topic,
-        # An idle file is looked at so seldom: a line may be found as much later.
+        # The longest time between two checks of an idle file, so the longest delay of its next line.
         run=AuditRun(
             instance=f"{host}/{settings.application}/{agent_name}-{settings.name}", lateness_ms=settings.lateness_ms + IDLE_MS
         ),

@@ -18,7 +18,7 @@ class Multiline:
     most_lines: int = 500
     most_bytes: int = 64 * 1024
     timeout_ms: int = 2_000
-    """The last record of a file is complete when nothing was added for so long."""
+    """The last record of a file is complete when nothing was added for this long."""
 
 
 class Joined(NamedTuple):

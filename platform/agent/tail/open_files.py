@@ -35,7 +35,7 @@ class OpenFiles:
         return content
 
     def pin(self, owner: Hashable) -> None:
-        """Keep the owner's file open: it has no name any more, nobody could open it again."""
+        """Keep the owner's file open: it has no name any more and could not be opened again."""
         if owner in self._open:
             self._pinned.add(owner)
 

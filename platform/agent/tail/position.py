@@ -29,7 +29,7 @@ class Place(NamedTuple):
     offset: int
     """Bytes of (decompressed) content before this place."""
     line: int | None
-    """Lines before this place; None where nobody counted them."""
+    """Lines before this place; None if they were not counted."""
     crc_from: int
     content_crc: int
     """CRC-32 of the content in [`crc_from`, `offset`)."""

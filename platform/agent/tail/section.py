@@ -27,9 +27,9 @@ class Section:
     multiline: Multiline | None
     line_limit_bytes: int
     rest_wait_ms: int
-    """A file that was rotated away and did not grow for so long is at its end: what is behind its last newline is a line."""
+    """A file that was rotated away and did not grow for this long is at its end: text after its last newline is a line."""
     gone_wait_ms: int
-    """A deleted file is forgotten after so long; a compressed copy of it has to be found before."""
+    """A deleted file is forgotten after this time; a compressed copy of it must be found before."""
     open_files: OpenFiles
     events: Counter[str] = field(default_factory=Counter)
     """What happened to files, by name: `truncated`, `deleted_unread`, …"""
@@ -46,7 +46,7 @@ class Section:
         return self.clock.now_ms() - mtime_ns // 1_000_000 < DAMAGED_MS
 
     def is_damaged(self, owner: Hashable) -> bool:
-        """Return whether what cannot be read is a compressed file that nobody is writing any more."""
+        """Return whether the unreadable file is compressed and no longer written."""
         content = self.open_files.of(owner)
         return content is not None and content.is_whole and not self.is_in_the_making(content.stat().st_mtime_ns)
 
@@ -62,6 +62,6 @@ class Section:
 
 
 DAMAGED_MS = 60_000
-"""A compressed file that nobody wrote to for so long, and which cannot be decompressed, is not waited for."""
+"""A compressed file that cannot be decompressed is given up when it has not changed for this long."""
 MOST_REMEMBERED = 10_000
 """(event, path) pairs that are remembered, to tell each once."""

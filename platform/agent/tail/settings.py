@@ -36,13 +36,13 @@ class TailSettings:
     """Rotation copies a file and truncates it. What was not read yet is looked for in the copy, and a copy is not read twice."""
     multiline: Multiline | None = None
     most_line_bytes: int = 64 * 1024
-    """A longer line goes to quarantine, with so much of its beginning."""
+    """A longer line goes to quarantine, with its first bytes up to this limit."""
     most_files: int = 20_000
     most_open_files: int = 256
     lateness_ms: int = 60_000
     """Lines are at most so much older than the time they are written at."""
     rest_wait_ms: int = 5_000
-    """What is behind the last newline of a file that was rotated away is a line when the file did not grow for so long."""
+    """What is behind the last newline of a file that was rotated away is a line when the file did not grow for this long."""
     gone_wait_ms: int = 10_000
     """So long is a deleted file expected to turn up compressed."""
 

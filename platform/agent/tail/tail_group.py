@@ -22,7 +22,7 @@ from .tailed_file import TailedFile
 
 FOLDER_LOOK_MS = 500
 FOLDER_SHARE = 200
-"""Folders are looked at again after so many times as long as the last look took."""
+"""Folders are listed again after this many times the duration of the last listing."""
 
 
 class TailGroup:
@@ -39,7 +39,7 @@ class TailGroup:
         self._files: dict[str, TailedFile] = {}
         self._by_key: dict[FileKey, TailedFile] = {}
         self._headless: dict[str, TailedFile] = {}
-        """Files in which something stands that nobody could look at yet: without a fingerprint none could be known again."""
+        """Files with content that could not be read yet: without a fingerprint they could not be recognised again."""
         self._looks: LookTimes[TailedFile] = LookTimes()
         self._comparisons = Comparisons(section, is_copied=is_copied)
         self._copies: dict[FileKey, TailedFile] = {}
@@ -329,7 +329,7 @@ class TailGroup:
             self._folders_due_ms = 0
             return file.is_behind()
         except OSError as error:
-            self._unopened[file.path] = f"it cannot be looked at: {error.strerror}"
+            self._unopened[file.path] = f"it cannot be read: {error.strerror}"
             self._section.note("not_readable", file.path, reason=str(error))
             return False
         if (stat.st_dev, stat.st_ino) != file.key:
@@ -366,7 +366,7 @@ class TailGroup:
                 self._folders.forget()  # it may be the copy of a file that is known
                 self._folders_due_ms = 0
             elif file.gone_since_ms is None and file.path in self._names:
-                # At any other name its inode went to a file that nobody asked for.
+                # At any other name its inode belongs to a file outside the patterns.
                 self._begin(file.path, file.key)
 
 

@@ -18,7 +18,7 @@ from .section import Section
 
 
 class FileOwner(Protocol):
-    """Is told what becomes of a file."""
+    """Receives what happens to a file."""
 
     def cut(self, file: "TailedFile") -> None:
         """Its content was replaced in place."""
@@ -54,7 +54,7 @@ class TailedFile:
         self.is_cut = False
         """Its content was replaced in place: nothing more can be read, unless a copy is found."""
         self.is_rotated = path != start.path
-        """It has left the name that it was written under, as far as can be told: it will not grow for long."""
+        """It has apparently been rotated: it will not grow for long."""
         self.is_announced = False
         """The agent knows it."""
         self.is_drained = False
@@ -149,7 +149,7 @@ class TailedFile:
         return {}  # what a truncation takes along was never seen
 
     def is_ended(self, position: Position) -> bool:
-        """Return whether the file is gone, read to its end, and was waited for in vain to turn up compressed."""
+        """Return whether the file is gone, read to its end, and no compressed copy has appeared in time."""
         return self.is_drained and self._place(position).offset >= self.place.offset and self.is_given_up
 
     @property

@@ -19,7 +19,7 @@ class TimeRange:
     """What a log held when it was read."""
 
     lines: int
-    """A log that is still written to grows: lines behind these have times that nobody announced."""
+    """A log that is still written to grows: later lines have times that are not announced."""
     between_ms: tuple[int, int] | None
     """The first instant and the first one behind the last, of all lines that have a time; None if none has."""
     head: str

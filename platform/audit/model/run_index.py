@@ -1,7 +1,7 @@
 """Which runs of a topic may keep one of its windows waiting. Pure.
 
-A run that has sealed a window, holds nothing of it and lost no report has nothing to say about it: however many runs there are,
-a window of yesterday asks none. Building it costs one look at each run.
+A run that has sealed a window, does not hold it and lost no report is not asked about it: an old window asks no run, however many
+there are. Building the index checks each run once.
 """
 
 from bisect import bisect_left
@@ -11,14 +11,14 @@ from .runs import Run
 
 _NOTHING = -(1 << 63)
 MOST_BUCKETS = 64
-"""Windows of one hold that are noted one by one; the runs of wider ones (a replay's) are looked at for each window."""
+"""The most windows of one hold that are indexed one by one; runs with wider holds (a replay's) are checked for each window."""
 
 
 class RunIndex:
     """Of the runs as they are now."""
 
     def __init__(self, runs: Sequence[Run], ended: Iterable[Run] = ()) -> None:
-        """`ended`: runs that have said all; only the time of their last word counts."""
+        """`ended`: runs that have reported everything; only the time of their last report counts."""
         self._runs = runs
         self._always = [at for at, run in enumerate(runs) if run.gaps]
         unsealed = sorted((_sealed_to(run), at) for at, run in enumerate(runs) if run.closed_ms is None)
@@ -28,10 +28,10 @@ class RunIndex:
         self._holding: dict[int, list[int]] = {}
         self._wide: list[int] = []
         self.latest_report_ms = max((_latest_report_ms(run) for run in (*runs, *ended)), default=0)
-        """No seal, and no retirement, was heard later."""
+        """No seal and no retirement arrived later."""
 
     def runs_concerning(self, window_start_ms: int, window_end_ms: int) -> list[Run]:
-        """Return the runs that may have something to say about the window, in order, and perhaps some that have not."""
+        """Return the runs that may concern the window, in order, and perhaps some that do not."""
         if window_end_ms - window_start_ms != self._width:
             self._note_holds(window_end_ms - window_start_ms)
         found = {*self._always, *self._wide, *self._by_seal[: bisect_left(self._sealed_to, window_end_ms)]}

@@ -135,7 +135,8 @@ class Judge:
         with self._ledger.judging(topic) as (books, news):
             is_all = starts is None or news is not None
             found = self._judge_windows(topic, books, news or News(), None if is_all else starts)
-        self._looks.note(topic, found.judged, found.undecided, is_all=is_all)
+            # Inside: if the store refuses it, the books are loaded again, and with them what is to be judged.
+            self._looks.note(topic, found.judged, found.undecided, is_all=is_all)
         self._tell(topic, found)
 
     def _judge_windows(self, topic: str, books: TierReports, news: News, due: Collection[int] | None) -> _Found:

@@ -122,6 +122,8 @@ class ProduceRuns:
         `template` is the one that the connection's last run returned. An empty run has changed nothing. After a failed write it
         raises what the general path raises.
         """
+        if peer.guard is not None:
+            peer.guard.check(produce.API_KEY)
         if template is not None:
             taken = self._take(template, buffer, start, end, peer)
             if taken[1] > start:

@@ -54,6 +54,8 @@ class Router:
         self, frame: memoryview, api_key: int, version: int, correlation_id: int, client_id_length: int, peer: Peer
     ) -> bytes | Chunks | DeferredResponse | None:
         begun_ns = clock_ns()
+        if peer.guard is not None:
+            peer.guard.check(api_key)
         api = self._served.get(api_key)
         if api is None:
             return self._refused(frame, api_key, version, correlation_id, client_id_length, peer)

@@ -1,16 +1,42 @@
-"""Who is at the other end of a connection. Pure."""
+"""Who is at the other end of a connection. Lives on the loop thread."""
 
-from dataclasses import dataclass
+from typing import Final, Protocol
+
+from .principal import ANONYMOUS, Principal
 
 
-@dataclass(frozen=True, slots=True)
+class Guard(Protocol):
+    """Decides which requests a connection may send while its login is wanted, under way, or may end."""
+
+    @property
+    def deadline_ms(self) -> int | None:
+        """Monotonic: when the connection is closed. None: not."""
+        ...
+
+    @property
+    def largest_frame(self) -> int | None:
+        """The largest request in bytes. None: as for every connection."""
+        ...
+
+    def check(self, api_key: int) -> None:
+        """Return when a request of this API may be answered. Raises: FrameRefused; the connection is then closed."""
+        ...
+
+
 class Peer:
-    """The other end of a connection."""
+    """The other end of a connection. One for each connection; `principal` and `guard` change when it logs in."""
 
-    address: str
-    """Host and port, for logs."""
-    listener: str
-    """Name of the listener that it connected to: responses name the brokers' addresses on it."""
+    __slots__ = ("address", "guard", "listener", "principal")
+
+    def __init__(self, address: str, listener: str, principal: Principal = ANONYMOUS, guard: Guard | None = None) -> None:
+        self.address: Final = address
+        """Host and port, for logs."""
+        self.listener: Final = listener
+        """Name of the listener that it connected to: responses name the brokers' addresses on it."""
+        self.principal = principal
+        """Who it is now. A login changes it: a handler that answers later reads it first."""
+        self.guard = guard
+        """None: it may send every request. Hot: read once a request or run."""
 
     @property
     def host(self) -> str:

@@ -73,12 +73,12 @@ class OtherBrokers:
             failed(ConnectionError(f"broker {broker_id} is not there"))
             return
 
-        def ask() -> Any:
+        def job() -> Any:
             with self._connect(address, ANSWER_S) as connection:
                 connection.settimeout(ANSWER_S)
-                return _answer(connection, api_key, version, message)
+                return ask(connection, api_key, version, message)
 
-        if not self._worker.submit(ask, done, failed):
+        if not self._worker.submit(job, done, failed):
             failed(OSError("too many questions to other brokers wait already"))
 
     def _ask(self) -> None:
@@ -140,14 +140,14 @@ def _served(connection: socket.socket, topics: Collection[str]) -> set[str]:
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    decoded = _answer(connection, METADATA, VERSION, message)
+    decoded = ask(connection, METADATA, VERSION, message)
     return {topic.name for topic in decoded.topics if not topic.error_code}
 
 
-def _answer(connection: socket.socket, api_key: int, version: int, message: Mapping[str, object]) -> Any:
-    """Send a request and return the decoded response. Raises OSError, WireError."""
-    header = control.write_request_header(api_key, version, 1, "headrace-broker")
-    content = header + control.encode_request(api_key, version, message)
+def ask(connection: socket.socket, api_key: int, version: int, message: Mapping[str, object]) -> Any:
+    """Send one request and return its response. Raises OSError, WireError."""
+    head = control.write_request_header(api_key, version, 1, "headrace-broker")
+    content = head + control.encode_request(api_key, version, message)
     connection.sendall(struct.pack(">i", len(content)) + content)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     if not 0 <= size <= LARGEST_ANSWER_BYTES:

@@ -149,7 +149,7 @@ class Connection:
         return answer[at:]
 
     def drop_unanswered(self) -> None:
-        """Close the socket if a request is in flight whose response nobody will read."""
+        """Close the socket if a request is in flight whose response will not be read."""
         if self._in_flight is not None:
             self.close_socket()
 

@@ -41,7 +41,7 @@ _OF_A_PRODUCER = ((18, 0), METADATA, CREATE_TOPICS, INIT_PRODUCER_ID, DESCRIBE_C
 def import_messages() -> None:
     """Import what a producer's requests are made of, which is done at their first use else. Call it before threads do.
 
-    An import that another thread has begun when the process forks stays half done in the child, and its lock is held for ever.
+    An import that another thread has begun when the process forks stays half done in the child, and its lock is never released.
     """
     codecs.lookup("idna")  # for `getaddrinfo`
     for api_key, version in _OF_A_PRODUCER:

@@ -3,7 +3,7 @@
 Eager, as Kafka's range assignor: at each rebalance all partitions are given back (the application may commit, its commits still
 count in the old generation) before the member joins the next generation. The broker that coordinates the group is found again
 whenever it says that it is not, or does not answer. A member is *sure* for one session time after it sent the last request that
-the coordinator accepted; who is not sure delivers nothing.
+the coordinator accepted; while that is not sure, nothing is delivered.
 """
 
 import itertools
@@ -54,7 +54,7 @@ class GroupMembership:
         recheck_ms: int,
         stall: StalledApplication | None = None,
     ) -> None:
-        """The application has `handover_ms` to let go of partitions. The group's leader looks for new partitions every
+        """The application has `handover_ms` to release partitions. The group's leader looks for new partitions every
         `recheck_ms`.
         """
         self._cluster = cluster
@@ -97,7 +97,7 @@ class GroupMembership:
         self._coordinator = None  # its lane is closed
 
     def leave(self) -> None:
-        """Leave the group, so that its other members take over at once. A coordinator that is away finds out by itself."""
+        """Leave the group, so that its other members take over at once, not after the session timeout."""
         if not self._member_id:
             return
         try:
@@ -220,7 +220,7 @@ class GroupMembership:
         return {topic: self._cluster.partitions(topic) for topic in sorted(existing)}
 
     def _give_back(self) -> None:
-        """Let the application let go of everything, and beat meanwhile, so that it has its time."""
+        """Let the application release everything, and send heartbeats meanwhile, so that it has its time."""
         if not self._owned:
             return
         partitions, done = list(self._owned), threading.Event()
@@ -270,14 +270,14 @@ class GroupMembership:
         self._adopt(own, joined.generation, began)
 
     def _partitions_of(self, members: Mapping[str, Sequence[str]]) -> dict[str, list[int]]:
-        """Return the partitions of all that the members subscribe to; ours are those that are looked at again."""
+        """Return the partitions of all that the members subscribe to; ours are those that are checked again."""
         found = self._partitions()
         others = {topic for topics in members.values() for topic in topics} - set(self._topics)
         existing = set(self._cluster.topics()) & others
         return {**found, **{topic: self._cluster.partitions(topic) for topic in sorted(existing)}}
 
     def _adopt(self, own: set[TopicPartition], generation: int, began: float) -> None:
-        # Earlier notices first: an application that has not let go yet gets no new partition.
+        # Earlier notices first: an application that has not released its old partitions gets no new ones.
         self._state.await_quiet(self._handover_ms)
         committed = group_requests.fetch_offsets(self._coordinator_now(), self._group, sorted(own)) if own else {}
         missing = [name for name in own if name not in committed]

@@ -22,7 +22,7 @@ class GroupPositions:
     def __init__(self, cluster: Cluster, group: str = REPORTED, *, is_sole_writer: bool = False) -> None:
         """The group's name is `group`, a dot and the tier.
 
-        `is_sole_writer`: nobody else writes these positions, so each is asked for once, and may be moved backwards.
+        `is_sole_writer`: no other process writes these positions, so each is read once, and may be moved backwards.
         """
         self._cluster = cluster
         self._group = group

@@ -1,6 +1,6 @@
 """Hands fetched messages to the application in order, and runs every callback at its place between two messages.
 
-Everything here belongs to the one thread that iterates. Who is not sure of its session hands out nothing.
+Everything here belongs to the one thread that iterates. While the session is not sure, it returns no messages.
 """
 
 import time

@@ -243,7 +243,7 @@ class StreamConsumer:
 
     @property
     def trouble(self) -> HeadraceError | None:
-        """Return why nothing can be read now, or the group is not reached; None: all is well. It is tried again by itself."""
+        """Return why nothing can be read now, or the group is not reached; None: all is well. It is retried automatically."""
         return self._state.trouble
 
     @property

@@ -69,7 +69,7 @@ class StreamState:
         return self.await_revocation(self.announce_revocation(partitions), timeout_ms)
 
     def announce_revocation(self, partitions: Collection[TopicPartition]) -> Notice | None:
-        """Begin to revoke: have the application notified. None: it has not heard of these partitions yet, they are gone."""
+        """Begin to revoke: notify the application. None: it does not know these partitions yet, so they are just removed."""
         with self._condition:
             announced = self._withdraw_unseen(partitions)
             if not announced:
@@ -97,7 +97,7 @@ class StreamState:
         self.lose(None)
 
     def lose(self, partitions: Collection[TopicPartition] | None) -> None:
-        """Mark these partitions (None: every one) as lost: the application hears of it, and nothing of them is committed."""
+        """Mark these partitions (None: every one) as lost: the application is notified, and nothing of them is committed."""
         with self._condition:
             announced = self._withdraw_unseen(list(self._owned) if partitions is None else partitions)
             if announced:

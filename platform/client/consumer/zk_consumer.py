@@ -6,7 +6,7 @@
         consumer.commit()
 
 At least once, and in order within a partition: if an owner ends or loses its session before it commits past a message, the next
-owner receives that message again. Who is not sure of its session delivers nothing until it is. This module starts the threads and
+owner receives that message again. While its session is not sure, a consumer delivers nothing. This module starts the threads and
 joins them. `zk_rebalance` shares out the partitions, `stream_fetching` fills the queue, `message_stream` hands the messages out.
 """
 

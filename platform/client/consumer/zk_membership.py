@@ -154,8 +154,8 @@ class ZooKeeperMembership:
     def _may_share(self, members: Collection[str]) -> bool:
         """Return whether it is known that the group has no Kafka clients. Raises GroupOfKafkaClients.
 
-        To describe a group, a broker reads every member and every claim. So one member asks, the first by name, and whoever sees
-        that partitions are owned knows that their owner's question was answered well. If nobody takes any, each asks for itself.
+        To describe a group, a broker reads every member and every claim. So one member asks, the first by name. A
+        member that sees owned partitions knows that the answer was good. If no partition is taken, each member asks for itself.
         """
         if not self._is_admitted:
             now = time.monotonic()

@@ -137,7 +137,7 @@ class Rebalancer:
         self.trigger()
 
     def rest_ms(self) -> int:
-        """Return how long changes of the group's list may gather before they are told."""
+        """Return how long changes of the group's list may be collected before they are reported."""
         return rest_ms(0 if self._roll is None else len(self._roll.members))
 
     def stop(self, timeout_ms: int = 10_000) -> None:
@@ -261,7 +261,7 @@ class Rebalancer:
         """
         now, found = time.monotonic(), self._topics
         if found is None or now >= self._read_topics_at:
-            self._topics = found = {}  # before it is read: a change that is told meanwhile has it read again
+            self._topics = found = {}  # before it is read: a change that is reported meanwhile has it read again
             try:
                 found.update(self._partitions.read())
             except BaseException:

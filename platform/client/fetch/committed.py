@@ -53,7 +53,7 @@ def without_aborted(
 ) -> list[tuple[BatchHeader, memoryview]]:
     """Return the batches with those of aborted transactions emptied: control batches without records at the same offsets.
 
-    So their offsets stay accounted for, and nobody sees their records. A marker that cannot be read ends no transaction.
+    So their offsets stay accounted for, and readers do not get their records. A marker that cannot be read ends no transaction.
     """
     if not aborted:
         return batches

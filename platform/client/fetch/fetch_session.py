@@ -1,6 +1,6 @@
 """A fetch session (KIP-227) with one broker, as its client keeps it. Pure: what to ask next, and what an absent partition means.
 
-A broker that keeps sessions is told only what has changed, and says only what is new. One that keeps none (its session id is 0)
+In a session, the request has only what has changed, and the response only what is new. One that keeps none (its session id is 0)
 is asked for everything each time; so is one that has forgotten the session.
 """
 
@@ -66,7 +66,7 @@ class FetchSession:
         self._unmoved.pop(name, None)
         self.behind.discard(name)
         if name in self._told:
-            self._forgotten[name] = None  # what was heard of it holds until the broker forgets it, too
+            self._forgotten[name] = None  # its last state stays valid until the broker forgets it, too
 
     def ask(self, partition_bytes: int) -> Asked:
         """Return what to ask now. `answered` or `reset` must follow; without either, everything is asked for again."""
@@ -117,7 +117,7 @@ class FetchSession:
             self._compare(name, offset)
 
     def unmoved(self, name: TopicPartition) -> FetchedPartition | None:
-        """Return what an absent partition stands for: what was heard last, and no records. None: nothing was heard of it."""
+        """Return the state of a partition that the response omits: the last one, without records. None: there is none."""
         found = self._unmoved.get(name)
         if found is None and (known := self._known.get(name)) is not None:
             found = self._unmoved[name] = FetchedPartition(

@@ -160,7 +160,7 @@ def move_offsets(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, i
 
 
 def check_without_members(cluster: Cluster, name: str) -> None:
-    """Return if nobody reads in the group, which need not exist. Raises GroupHasMembers."""
+    """Return if the group, which need not exist, has no members. Raises GroupHasMembers."""
     try:
         group = describe_group(cluster, name)
     except UnknownGroup:

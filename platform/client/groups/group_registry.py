@@ -25,7 +25,7 @@ class GroupRegistry(Protocol):
         ...
 
     def check_without_members(self, name: str) -> None:
-        """Return if nobody reads in the group, which need not exist. Raises GroupHasMembers."""
+        """Return if the group, which need not exist, has no members. Raises GroupHasMembers."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Groups of the paper's consumers as their registry in ZooKeeper has them, whatever cluster they read from.
 
-Our brokers show these groups by themselves. Brokers of Apache Kafka know nothing of this registry, so there it is read here.
+Our brokers show these groups. Brokers of Apache Kafka do not know this registry, so it is read here.
 """
 
 from collections.abc import Mapping

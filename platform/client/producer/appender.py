@@ -55,5 +55,5 @@ class TopicAppender:
                 batch = self._accumulator.open_batch(self._topic)
                 admission = self._producer.admission
                 if batch is not None and admission is not None and not admission.is_promised(batch.window or 0):
-                    batch = None  # each of its events is to be counted, or refused, as long as nobody promised them
+                    batch = None  # each of its events is to be counted, or refused, while their window is not acknowledged
                 self._batch = batch

@@ -214,7 +214,7 @@ class PartitionQueue:
 
         The broker does not know the sequences before this batch: it lost acknowledged ones, or forgot the producer. If it lost
         them, it does not hold this batch under the old numbers either. If it forgot the producer, and an earlier send of this
-        batch had no response, the batch may come to be in the log twice: its old numbers are kept, and told at its end.
+        batch had no response, the batch may come to be in the log twice: its old numbers are kept, and reported with its outcome.
         """
         self._spend_id()
         batch.forget_numbers()

@@ -40,7 +40,7 @@ log = get_library_logger(__name__)
 
 _lanes = itertools.count()
 JOIN_MS = 200
-"""How long `close` waits for a thread that it gave up: it may be in a request that nobody answers, and ends unexpectedly then."""
+"""How long `close` waits for a thread that it gave up: it may be in an unanswered request, and is then abandoned."""
 _LONGEST_MS = 1 << 62
 """No timestamp is farther from 1970: a delta of two must fit 64 bits."""
 

@@ -81,7 +81,7 @@ class Sender:
         self._is_stopping = False
         self._is_abandoned = False
         self._sleeps_until_ms = 0
-        """When it looks for work again by itself (monotonic ms). Set under the lock, before it sleeps."""
+        """When it next looks for work without a wake-up (monotonic ms). Set under the lock, before it sleeps."""
         self._was_busy = False
         self.is_held = False
         """While true nothing is sent; timeouts continue to run."""
@@ -93,7 +93,7 @@ class Sender:
         return self._topics_error or self._outcomes.last_error or (self._identity.last_error if self._identity else None)
 
     def must_wake(self, opened_ms: int) -> bool:
-        """Return whether a batch opened then needs `wake`: it becomes due before the sender looks by itself. Under the lock."""
+        """Return whether a batch opened then needs `wake`: it becomes due before the sender looks without it. Under the lock."""
         return self._accumulator.has_full or self._sleeps_until_ms > opened_ms + self._accumulator.linger_ms
 
     def stop(self) -> None:

@@ -1,8 +1,8 @@
-"""Makes a topic of events that is missing, as Apache Kafka must be reported to make it. Our broker makes it by itself.
+"""Makes a topic of events that is missing, as Apache Kafka must be asked to create it. Our broker creates it without a request.
 
 Kafka's retention and its bounds on timestamps go by event time: under its defaults replayed events of years ago would be deleted
 within minutes, and events of tomorrow refused. So a topic that we make there says both for itself. A topic that exists is left
-as it is, and a cluster that is not to make topics by itself (`auto.create.topics.enable=false`) is not asked to.
+as it is, and a cluster that does not create topics automatically (`auto.create.topics.enable=false`) is not asked to.
 """
 
 from ...runtime.logs import get_library_logger

@@ -1,6 +1,6 @@
 """How the connections of one cluster are secured: TLS contexts and SASL exchanges from one client configuration.
 
-The files are looked at before each new connection. When one has changed (certificates are rotated, a password is replaced), all
+The files are checked before each new connection. When one has changed (certificates are rotated, a password is replaced), all
 are read again. If what is there now cannot be used, as between two writes of a rotation, the connection uses what was read last.
 """
 
@@ -34,7 +34,7 @@ _MOST_REFUSALS = 1_000
 _Signature = tuple[tuple[int, int, int] | None, ...]
 
 _warned: set[str] = set()
-"""Files that others can read, told once a process."""
+"""Files that others can read; logged once in a process."""
 
 
 @dataclass(frozen=True, slots=True)

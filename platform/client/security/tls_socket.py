@@ -67,7 +67,7 @@ class TlsSocket:
                 return 0
 
     def has_news(self) -> bool:
-        """Return whether the peer sent data, or the end, that nobody asked for. What TLS sends by itself (session tickets, new
+        """Return whether the peer sent data, or the end, unasked. What TLS itself sends (session tickets, new
         keys) is none.
         """
         try:

@@ -64,7 +64,7 @@ class Connector:
     # ---- life
 
     def create_message_streams(self, topic_counts: Mapping[str, int], timeout_ms: int = 30_000) -> dict[str, list[KafkaStream]]:
-        """Join the group and return topic to so many streams. Once for a connector. The topics need not exist.
+        """Join the group and return for each topic its number of streams. Once for a connector. The topics need not exist.
 
         Streams beyond the number of a topic's partitions wait for more of them. Raises StreamMisused, and what joining raises.
         """

@@ -108,7 +108,7 @@ class KafkaStream(Iterator[Message]):
 
     @property
     def trouble(self) -> HeadraceError | None:
-        """Why nothing can be read now, or the group is not reached; None: all is well. It is tried again by itself."""
+        """Why nothing can be read now, or the group is not reached; None: all is well. It is retried automatically."""
         return self._state.trouble
 
     # ---- for the connector

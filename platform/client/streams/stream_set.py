@@ -41,7 +41,7 @@ class StreamSet:
                 state.assign(mine, committed=committed, generation=generation)
 
     def revoke(self, partitions: Collection[TopicPartition], *, timeout_ms: int) -> bool:
-        # All are told before one is waited for: the application has its time once, however many streams it reads.
+        # All are notified before the first wait: the application has its time once, for any number of streams.
         deadline = time.monotonic() + timeout_ms / 1000
         told = [(state, state.announce_revocation(mine)) for state, mine in self._held(partitions)]
         in_time = [state.await_revocation(notice, (deadline - time.monotonic()) * 1000) for state, notice in told]

@@ -66,7 +66,7 @@ class TransactionalWriter:
     def open(self) -> None:
         """Begin a session: nothing of an earlier one, in this process or another, will be committed from now on.
 
-        The first call takes over from whoever had the id. Later ones raise ProducerFenced if another process took over since.
+        The first call takes over from any other process with this id. Later calls raise ProducerFenced if another took over.
         Raises ClientError; retriable: call again later.
         """
         self.is_open = False

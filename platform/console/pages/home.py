@@ -38,6 +38,7 @@ def page(answers: Answers, asked: Asked) -> str:
     return render(
         "home",
         problems=found[:MOST_PROBLEMS],
+        count=len(found),
         left_out=max(0, len(found) - MOST_PROBLEMS),
         is_well=not any(one.rank < Rank.NOTED for one in found),
         overview=overview,
@@ -62,13 +63,13 @@ def problems_now(answers: Answers) -> list[Problem]:
                 rank=Rank.DOWN,
                 about="platform",
                 what=f"No platform runs in {layout.home}",
-                why="its supervisor is not there: it was stopped, or never started",
-                remedy="headrace up",
+                why="its supervisor does not run: it was stopped, or never started",
+                remedy="`headrace up`",
             )
         )
     no_room = why_no_room(look(layout.home))
     if no_room is not None:
-        remedy = "make room: no process can write there"
+        remedy = "delete or move files: no process can write there"
         found.append(Problem(rank=Rank.DOWN, about="disk", what="There is no room to write", why=no_room, remedy=remedy))
     url = answers.audit_url
     try:
@@ -78,7 +79,16 @@ def problems_now(answers: Answers) -> list[Problem]:
         found += problems.of_producers(told["quiet"])
     except HeadraceError as error:
         away = not_here(layout, error)
-        found.append(Problem(rank=Rank.DOWN, about="audit", what=away.what, why=away.why, remedy=away.remedy, href="/processes"))
+        found.append(
+            Problem(
+                rank=Rank.DOWN,
+                about="audit",
+                what=away.what,
+                why=away.why,
+                remedy=f"`{away.remedy}`" if away.remedy else "`headrace status` shows more",
+                href="/processes",
+            )
+        )
     found += problems.of_mirror(answers.status("mirror"), now_ms=answers.clock.now_ms())
     return problems.in_order(found)
 

@@ -13,6 +13,7 @@ METRICS = {
     "broker-offline": 9194,
     "registry": 8081,
     "audit": 8090,
+    "console": 8088,
     "mirror": 9095,
     "consumer-1": 9098,
     "consumer-2": 9099,

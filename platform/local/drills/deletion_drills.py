@@ -1,4 +1,4 @@
-"""The drills `topic`, `quarantine` and `table`: what somebody deletes in a running platform, without a process that stops.
+"""The drills `topic`, `quarantine` and `table`: deletions in a running platform, without stopping a process.
 
 topic       the live topic is deleted and created again: UNKNOWN, with what to do; once that is done, the new log alone is counted
 quarantine  the quarantine topic is deleted: the records in it cannot be read any more

@@ -1,4 +1,4 @@
-"""What the audit has to tell of a planted fault, and how what it tells differs. Pure. Windows are as the service gives them."""
+"""What the audit must report about an injected fault, and how its report differs. Pure. Windows are as the service gives them."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -43,7 +43,7 @@ class Expected:
 
 
 def unlike(expected: Expected, found: Windows) -> list[str]:
-    """Return how what the audit tells differs from what it has to tell; empty if it is reported right."""
+    """Return how the audit's report differs from what it must report; empty if it is right."""
     window = found.get(expected.window_start_ms)
     if window is None:
         return [f"the audit does not know window {in_words(expected.window_start_ms)} UTC"]

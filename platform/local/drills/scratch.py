@@ -64,7 +64,7 @@ class Scratch:
     def log_events(self, *, refused: int = 0) -> int:
         """Log the same number of events in each window, every one a batch of its own; return how many. Seals.
 
-        `refused`: so many more in the middle window that are no events of the schema, and go to quarantine. Raises the SDK's
+        `refused`: how many more in the middle window do not fit the schema, and go to quarantine. Raises the SDK's
         errors. Event n has the path `/drill/n` in six digits.
         """
         with EventLogger(

@@ -33,7 +33,7 @@ def is_complete(folder: Path) -> bool:
 
 
 def lacking(folder: Path, what: str) -> str | None:
-    """Return why the jars cannot be had here; None if they are there or can be fetched. Fetches nothing."""
+    """Return why the jars are not available; None if they are there or can be fetched. Fetches nothing."""
     if is_complete(folder) or shutil.which("mvn") is not None:
         return None
     return f"{what} is not in {folder}, and there is no Maven (mvn) to fetch it: sudo apt install maven"

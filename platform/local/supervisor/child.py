@@ -111,7 +111,7 @@ class Child:
         lived_ms = now_ms - (self._born_ms or now_ms)
         self._process, self._started_at_ms, self._kill_at_ms = None, None, None
         if wanted:
-            self.state, self.reason = "stopped", "was stopped"
+            self.state, self.reason = "stopped", "a command stopped it"
             log.info("process_stopped", name=self.spec.name, exit_code=code)
             return
         self._deaths = 0 if lived_ms > CALM_MS else self._deaths
@@ -124,7 +124,7 @@ class Child:
     def stop(self, now_ms: int) -> None:
         """Ask the process to end; `reap` kills it if it still runs `stop_ms` later."""
         if self._process is None:
-            self.state, self.reason = "stopped", "was stopped"
+            self.state, self.reason = "stopped", "a command stopped it"
         elif self.state != "stopping":
             self.state, self.reason = "stopping", "was asked to stop"
             self._kill_at_ms = now_ms + self.spec.stop_ms

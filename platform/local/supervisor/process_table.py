@@ -59,7 +59,7 @@ class _Ports:
 
 
 def load(layout: Layout) -> list[ProcessSpec]:
-    """Return the processes of the layout's engine, without those that nobody asked for, each after those it needs.
+    """Return the processes of the layout's engine, without optional ones that are not requested, each after those it needs.
 
     The table is `deploy/local/processes.toml`, or the file named by `HEADRACE_PROCESS_TABLE`. Raises ProcessTableError: no such
     file, an unknown name in `after`, a cycle, a missing field.

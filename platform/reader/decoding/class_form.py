@@ -177,7 +177,7 @@ class _Matching:
 
 
 def _defaulted(python_type: type) -> set[str]:
-    """Return the names of the fields that a dataclass gives a value by itself, by a call too."""
+    """Return the names of the fields with a default or a default factory."""
     if typing.is_typeddict(python_type):
         return set()
     fields = dataclasses.fields(python_type)

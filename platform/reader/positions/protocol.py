@@ -30,7 +30,7 @@ class Move(NamedTuple):
 
 
 class Fenced(HeadraceError):
-    """Rows do not hold what this member loaded: another member has taken the partitions over, or somebody edited the rows."""
+    """Rows do not hold what this member loaded: another member has taken the partitions over, or the rows were edited."""
 
     def __init__(self, partitions: Collection[TopicPartition]) -> None:
         self.partitions = frozenset(partitions)

@@ -1,7 +1,7 @@
 """uvicorn's HTTP protocol with bounds: how long a request may take to arrive, how long its head may be, how many connections are
 open, how long a client may leave its response untaken.
 
-uvicorn uses httptools where it is installed, else h11. httptools bounds nothing by itself. Both count connections, not requests,
+uvicorn uses httptools where it is installed, else h11. httptools has no limits. Both count connections, not requests,
 so their `limit_concurrency` is not used: `guard.py` counts requests.
 """
 
@@ -25,7 +25,7 @@ HEAD_LINES = 100
 MOST_CONNECTIONS = 2_000
 """Beyond it the oldest connection without a request is closed. Fewer where the process may not open so many files."""
 PIECE_BYTES = 16 * 1024
-"""So much is parsed before the bounds are looked at again."""
+"""How much is parsed (bytes) before the limits are checked again."""
 _TOO_LONG = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _LATE = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 

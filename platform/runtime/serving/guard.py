@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..http_access import CHALLENGE, UNAUTHORIZED, BearerToken, is_open
+from ..http_access import BearerToken, is_open
 from .bounded_protocol import HEAD_LINES
 from .request_rules import NO_PAGE, POLICY, SAFETY, AllowedHosts, why_refused
 
@@ -55,7 +55,7 @@ class Guarded:
             try:
                 await self._app(scope, receive, guarded)
             except ClientDisconnect:
-                pass  # it went away while it sent the body: no fault of ours, and nobody to be answered
+                pass  # it went away while it sent the body: not our fault, and no client to answer
             finally:
                 self._under_way -= 1
 
@@ -74,7 +74,7 @@ class Guarded:
         if self._token is not None and not is_open(scope["path"]):
             authorization = values("authorization")
             if not self._token.admits(authorization[0] if authorization else None):
-                return PlainTextResponse(f"{UNAUTHORIZED}\n", 401, {"WWW-Authenticate": CHALLENGE})
+                return PlainTextResponse(f"{self._token.refusal}\n", 401, {"WWW-Authenticate": self._token.challenge})
         return None
 
 

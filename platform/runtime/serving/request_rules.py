@@ -1,4 +1,4 @@
-"""Which requests a browser may have been tricked into: told by `Host`, `Origin`, `Sec-Fetch-Site` and `Content-Type`. Pure.
+"""Which requests a browser may have been tricked into, judged by `Host`, `Origin`, `Sec-Fetch-Site` and `Content-Type`. Pure.
 
 A page of another origin can send GET, HEAD and some POSTs anywhere without asking first ("simple" requests). It cannot change
 `Host`, `Origin` or `Sec-Fetch-Site`. A page whose own name was bound to our address ("DNS rebinding") is of the same origin as we
@@ -14,7 +14,7 @@ from typing import NamedTuple
 SETTING = "HEADRACE_ALLOWED_HOSTS"
 """Names, separated by commas, by which clients reach the HTTP services of this process; `.example.com` is every name below it."""
 NOT_PUBLIC = (".localhost", ".svc", ".cluster.local")
-"""Ends of names that nobody can register. So are names without a dot: those of containers, of services, of machines nearby."""
+"""Suffixes of names that cannot be registered. Nor can names without a dot: of containers, services, machines nearby."""
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
 """They change nothing in any service of ours."""
 SIMPLE_TYPES = frozenset({"text/plain", "application/x-www-form-urlencoded", "multipart/form-data"})
@@ -23,7 +23,7 @@ OWN_SITE = frozenset({"same-origin", "none"})
 """Values of `Sec-Fetch-Site` that a page of ours, or the user, causes."""
 
 SAFETY = (("X-Content-Type-Options", "nosniff"), ("X-Frame-Options", "DENY"), ("Cross-Origin-Resource-Policy", "same-origin"))
-"""Headers of every response: nobody frames it, guesses its type, or loads it into a page of another origin."""
+"""Headers of every response: browsers do not frame it, guess its type, or load it into a page of another origin."""
 POLICY = "Content-Security-Policy"
 NO_PAGE = "default-src 'none'; frame-ancestors 'none'"
 """The policy of what is not a page of ours: nothing is loaded for it."""

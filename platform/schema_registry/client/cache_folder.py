@@ -70,7 +70,7 @@ class CacheFolder:
         self._unchecked = self._check_every
         self._lock = threading.Lock()
         self._is_open: bool | None = None
-        """Whether the folder may be used; None before it was looked at."""
+        """Whether the folder may be used; None before it was checked."""
         self._has_complained = False
 
     def get(self, name: str) -> Any:
@@ -110,7 +110,7 @@ class CacheFolder:
                 self._complain(str(error))
 
     def _may_use(self, path: Path) -> bool:
-        """Return whether nobody else may write there: whoever can could give a schema another meaning."""
+        """Return whether no other user may write there: one who can could change the meaning of a schema id."""
         if self._is_open is None:
             try:
                 found = path.stat()

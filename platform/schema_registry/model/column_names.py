@@ -1,6 +1,6 @@
 """Which names of an event's fields no table of the warehouse can have, so that each load would put all of its events aside. Pure.
 
-Said where somebody chooses the names: at a logger's start, and by `headrace schema check`.
+Reported where names are chosen: at a logger's start, and by `headrace schema check`.
 """
 
 import json

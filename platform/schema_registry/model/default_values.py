@@ -15,7 +15,7 @@ _FLOAT_WORDS = ("NaN", "Infinity", "-Infinity")
 STEP_LIMIT = 200_000
 """The most comparisons of a value with a type for all defaults of a schema, a fraction of a second's work."""
 BYTES_A_STEP = 64
-"""So many letters of a text are looked at in one step."""
+"""How many characters of a text are checked in one step."""
 
 
 class DefaultValues:

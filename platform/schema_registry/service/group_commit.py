@@ -1,7 +1,7 @@
 """Writes of many threads, committed together: one look at the topic's end, one append, one reading back for all that wait.
 
 Registrations of different subjects do not depend on each other but for their ids, which `IdsOfGroup` gives out; so they share a
-group. Every other change is decided alone. What one of a group wrote is visible to nobody, and answered to nobody, before it was
+group. Every other change is decided alone. What one of a group wrote is neither visible nor answered before it was
 read back.
 """
 

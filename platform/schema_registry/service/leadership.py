@@ -54,7 +54,7 @@ class Leadership:
         self._leader: SeatHolder | None = None
         self._leads_in: int | None = None
         """The session's generation in which the seat is held and the epoch is in the topic."""
-        self._trouble: str | None = "the seat was not looked at yet"
+        self._trouble: str | None = "the leader was not looked up yet"
         self._is_stopping = threading.Event()
         self._wake = threading.Event()
         self._thread = threading.Thread(target=self._run, name="registry-leadership", daemon=True)
@@ -82,7 +82,7 @@ class Leadership:
         return session is not None and self._leads_in is not None and session.is_sure() and session.generation == self._leads_in
 
     def check(self) -> int:
-        """Return the epoch in which this process leads. Raises MustForward, and 50004 if nobody is known to lead."""
+        """Return the epoch in which this process leads. Raises MustForward, and 50004 if no leader is known."""
         leader = self._leader
         # The order matters: the holder is replaced before the process leads by it.
         if self._is_leading and leader is not None:
@@ -110,7 +110,7 @@ class Leadership:
                     log.warning("leadership_unsure", reason=str(error))
                 self._trouble = str(error)
             except Exception as error:
-                # A fault of ours must not end the thread: nobody would ever lead again.
+                # A fault of ours must not end the thread: there would never be a leader again.
                 log.error("leadership_failed", exc_info=True)
                 self._trouble = f"our own fault: {error!r}"
             self._wake.wait(LOOK_EVERY_MS / 1000)

@@ -40,7 +40,7 @@ class RegistrySettings:
     is_read_only: bool = False
     """Serve a topic that a mirror writes: writes are refused with 42205."""
     zookeeper: str | None = None
-    """`host:port[,…][/chroot]`: one of several registries is elected there; None: this one writes by itself."""
+    """`host:port[,…][/chroot]`: one of several registries is elected there; None: this one writes without an election."""
     session_ms: int = SESSION_MS
     """How long a dead leader's seat stays taken, 1,000 to 30,000 ms."""
     advertised_url: str | None = None

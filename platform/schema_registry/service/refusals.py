@@ -85,7 +85,7 @@ def invalid_subject(subject: str, why: str) -> RegistryError:
 
 
 class NoLeader(RegistryError):
-    """Nobody is known to lead now; soon somebody will."""
+    """No leader is known now; there will be one soon."""
 
 
 def no_leader(why: str) -> NoLeader:

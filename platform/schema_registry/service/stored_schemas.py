@@ -90,7 +90,7 @@ class StoredSchemas:
         return texts
 
     def _stored_schema(self, stored: StoredVersion, content: Content) -> AnySchema | None:
-        """Return a stored version's schema. None for one that cannot be parsed: nobody can read its data, so it binds nobody."""
+        """Return a stored version's schema; None if it cannot be parsed: then it is left out of comparisons."""
         text, references, kind = content
         try:
             if kind != AVRO:

@@ -236,7 +236,7 @@ class TopicStore:
             except HeadraceError as error:
                 self._note_trouble(str(error))
             except Exception as error:
-                # A fault of ours must not end the thread: the registry would answer from an old state for ever without knowing
+                # A fault of ours must not end the thread: the registry would answer from an old state without noticing
                 # it.
                 log.error("schemas_reader_failed", topic=self.topic, exc_info=True)
                 self._note_trouble(f"our own fault: {error!r}")

@@ -1,4 +1,4 @@
-"""Whether this process may write to the schemas topic now. Who may not refuses, or names who may."""
+"""Whether this process may write to the schemas topic now. If not, it refuses, or names the process that may."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -32,13 +32,13 @@ class WriteGate(Protocol):
     def is_read_only(self) -> bool: ...
 
     def check(self) -> int | None:
-        """Return under which epoch this process may write now; None where nobody is elected. Raises 42205, 50004, or
+        """Return under which epoch this process may write now; None without elections. Raises 42205, 50004, or
         `MustForward`.
         """
         ...
 
     def facts(self) -> LeaderFacts | None:
-        """Return who leads; None where nobody is elected."""
+        """Return the leader; None without elections."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Python's own logging as events: `EventHandler` turns each `LogRecord` into an event of `LOG_RECORD_SCHEMA`.
 
-It never raises into the application, never waits for the network unless it is told to, and never loops into itself: what the
+It never raises into the application, never waits for the network unless you allow it, and never loops into itself: what the
 SDK itself logs while it takes, sends or reports events is not an event. Source: `logging.Handler`.
 """
 

@@ -82,7 +82,7 @@ class LoggerStartup:
         self._woken = threading.Event()
         self._finished = threading.Event()
         self._has_answer = threading.Event()
-        """Finished; or something does not answer, so that nobody can say when it will be."""
+        """Set when the start is finished, or when something does not answer, so its end is unknown."""
         self._announced_ids: tuple[int, ...] | None = None
         self._told_ms: int | None = None
         """When the last report was begun, by the monotonic clock; None: it has not arrived."""
@@ -133,7 +133,7 @@ class LoggerStartup:
             raise self.refusal.with_traceback(None) from None
 
     def stop(self, timeout_ms: int) -> None:
-        """End the thread, from another one, in about `timeout_ms`. In a request that nobody answers it ends unexpectedly,
+        """End the thread, from another one, in about `timeout_ms`. In an unanswered request it is abandoned,
         later.
         """
         self._stopping.set()

@@ -1,6 +1,6 @@
-"""When an outage is told: once when it begins, once in a long while as it lasts, once when it is over. Pure: `now_ms` comes in.
+"""When an outage is logged: when it begins, at long intervals while it lasts, and when it ends. Pure: `now_ms` comes in.
 
-A logger tries again several times a second; whoever reads its application's log needs the address and the reason one time.
+A logger tries again several times a second; the application's log needs the address and the reason only once.
 """
 
 from dataclasses import dataclass

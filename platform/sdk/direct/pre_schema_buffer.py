@@ -1,4 +1,4 @@
-"""Events from before their schema's id is known: encoded, bounded in bytes, let go in order once the id is there."""
+"""Encoded events that wait for their schema's id: bounded in bytes, released in order once the id is known."""
 
 import threading
 from collections import Counter, deque
@@ -41,7 +41,7 @@ class PreSchemaBuffer:
         return len(self._events)
 
     def has_room(self, size_bytes: int) -> bool:
-        """Return whether an event of so many bytes would be kept, or let through, at once."""
+        """Return whether an event of this size (bytes) would be kept, or passed on, without waiting."""
         size_bytes += RECORD_OVERHEAD_BYTES + envelope.SIZE
         return self.schema_id is not None or self.is_closed or self._size_bytes + size_bytes <= self._buffer_bytes
 

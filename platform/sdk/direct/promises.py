@@ -5,7 +5,7 @@ minutes before it begins. For another one (a late event, a replay, a clock that 
 reporter is woken, and asked for 2, 4, … 64 windows ahead as a replay continues. A window leaves `holds` with the report that
 tells the end of its last record.
 
-Everything here happens under the producer's lock: an event enters a window, or the window is let go, never both.
+Everything here happens under the producer's lock: an event enters a window, or the window is released, never both.
 """
 
 import threading
@@ -162,7 +162,7 @@ class Promises:
             self._lock.notify_all()
 
     def give_up_waiting(self) -> None:
-        """Learn that somebody has waited in vain already: `log` need not."""
+        """Note that one call has already waited without success, so that `log` need not wait."""
         self._is_away = self._is_failing = True
 
     def _current(self) -> tuple[int, ...]:

@@ -262,7 +262,7 @@ class DirectTransport:
         if self._early.is_owned() or self._producer.is_owned():
             raise ProducerReentered("a signal handler or a finalizer interrupted the logger on its own thread")
         if self._early.schema_id is None:
-            # Counted as under way before the promise is asked for, so that it is not let go again.
+            # Counted as under way before the promise is requested, so that its window is not released again.
             with self._early.entering(timestamp_ms):
                 with self._producer.mutex:
                     is_promised = self._promises.admit(timestamp_ms, max_block_ms)

@@ -77,7 +77,7 @@ class DoorbellListener:
         return True  # perhaps of a writer that cleared the byte before the last call, and comes to the FIFO only now
 
     def close(self) -> None:
-        """Have nobody ring any more."""
+        """Close the doorbell: no logger can ring it any more."""
         self._byte[0] = 0
         self._byte.close()
         os.close(self._fifo)

@@ -29,7 +29,7 @@ def enrol(root: Path, agent: str, topics: Iterable[str]) -> None:
 
 
 def leave(root: Path, agent: str) -> None:
-    """Take the agent's mark away: nobody ships for it any more. Raises OSError."""
+    """Remove the agent's mark: it no longer ships these journals. Raises OSError."""
     (root / AGENTS_FOLDER / f"{file_name(agent)}.json").unlink(missing_ok=True)
 
 
@@ -55,5 +55,5 @@ def mark_announced(folder: Path) -> None:
 
 
 def is_announced(root: Path, folder: Path, topic: str) -> bool:
-    """Return whether the audit knows of the journal, or waits for the agent that will tell of it."""
+    """Return whether the audit knows the journal, or waits for the agent that will report it."""
     return (folder / ANNOUNCED_FILE).exists() or any(topic in topics for topics in enrolled_topics(root).values())

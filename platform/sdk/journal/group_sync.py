@@ -16,7 +16,7 @@ class GroupSync:
 
     def __init__(self, folder: Path, first: SegmentWriter) -> None:
         self._folder = folder
-        # Re-entrant: who is interrupted while it flushes must not wait for itself.
+        # Re-entrant: a thread that is interrupted while it flushes must not wait for itself.
         self._flushing = threading.RLock()
         self.failed_below = 0
         """Segments before this number were refused by the disk: what is written must go to a later one."""

@@ -139,7 +139,7 @@ class Journal:
                 (self.folder / segment_name(segment)).unlink(missing_ok=True)
 
     def lag_bytes(self, position: Position) -> int:
-        """Return how many bytes stand behind `position`; to about a page."""
+        """Return how many bytes follow `position`, to about a page."""
         lag = 0
         for segment in self.segments():
             if segment < position.segment:
@@ -297,7 +297,7 @@ class _Walk:
                 self._journal.close_segment()
             return False
         after_power_cut = self._journal.head.writer.boot_id != boot_id()
-        # An append that the writer's death cut short, or none: it has reported nobody that it took this event.
+        # An append that the writer's death cut short, or none: the caller never learned that this event was taken.
         is_sound = not is_cut and (tail is None or not after_power_cut)
         if later and is_sound and (first is None or (tail is None and whole - self._place.byte < RECORD_HEAD_BYTES)):
             self._place = Position(segment + 1, HEADER_BYTES, self._place.number)

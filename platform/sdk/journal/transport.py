@@ -116,7 +116,7 @@ class JournalTransport:
 
     @property
     def is_announced(self) -> bool:
-        """Return whether the audit knows of this journal, or waits for the agent that will tell of it."""
+        """Return whether the audit knows this journal, or waits for the agent that will report it."""
         if not self._is_announced:
             self._is_announced = is_announced(self._settings.root, self._journal.folder, self._run.topic)
         return self._is_announced

@@ -38,7 +38,7 @@ CRC_COVERS_FROM = 21
 TIMESTAMPS_BOUNDED = 0x0080
 """Attribute bit that our own builder sets, unused by Kafka: base timestamp <= every record's timestamp <= maximum timestamp.
 
-Other producers' base timestamp is only their first record's, so without the bit a window cannot be told from the header.
+Other producers' base timestamp is only their first record's, so without the bit the header does not give the window.
 """
 _CODEC = 0x0007
 _LOG_APPEND_TIME = 0x0008

@@ -84,7 +84,7 @@ _EPOCH_0 = bytes(4)
 def crc_under(header: BatchHeader, stamp: Stamp) -> int:
     """Return the CRC that the batch has under another stamp, from its header alone.
 
-    Under `NEUTRAL` it is the same for every copy of the batch, whoever sent it on.
+    Under `NEUTRAL` it is the same for every copy of the batch, through any mirrors.
     """
     attributes = header.attributes & ~_TRANSACTIONAL
     return _crc_under(header, attributes | _TRANSACTIONAL if stamp.is_transactional else attributes, stamp)

@@ -31,7 +31,7 @@ FIRST_FLEXIBLE = 12
 class FetchPartition(NamedTuple):
     """What is wanted of one partition. All of this file's are named tuples: one of each is made on each request."""
 
-    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which nobody asks of a message
+    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which no caller uses on a message
     fetch_offset: int
     partition_max_bytes: int
     current_leader_epoch: int = -1
@@ -61,7 +61,7 @@ class FetchRequest(NamedTuple):
 
 
 class FetchResponsePartition(NamedTuple):
-    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which nobody asks of a message
+    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which no caller uses on a message
     error_code: int
     high_watermark: int
     last_stable_offset: int = -1

@@ -7,7 +7,7 @@ before 2.11.1 turns compression off where they are missing. Source: Kafka's Prod
     response   topics [ name · partitions [ index · error int16 · base offset · log append time · (5+) log start offset
                · (8+) record errors [], error message ] ] · throttle int32
 
-From version 9 on lengths are compact and tagged fields may stand behind each element. One of them is ours: `MIRROR_TAG`.
+From version 9 on lengths are compact and tagged fields may follow each element. One of them is ours: `MIRROR_TAG`.
 Version 10 differs in the response of a broker that does not lead: tag 0 of a partition is its leader (id, epoch), tag 0 of the
 response has the leaders' addresses (KIP-951), so that a client goes there without asking for metadata first.
 Hot: one read and one write for each produce request; records are views into the frame, never copied.
@@ -56,7 +56,7 @@ conditional: each batch must begin where the log ends, or be there already."""
 class ProducePartition(NamedTuple):
     """What one partition is to take. All of this file's are named tuples: one of each is made on each request."""
 
-    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which nobody asks of a message
+    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which no caller uses on a message
     records: memoryview | bytes | None
     conditional_start: int | None = None
     """The source's log start offset in a mirror's append (version 9 only), else None."""
@@ -84,7 +84,7 @@ class ProducePieces(NamedTuple):
 
 
 class ProduceResponsePartition(NamedTuple):
-    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which nobody asks of a message
+    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which no caller uses on a message
     error_code: int
     base_offset: int = -1
     log_append_time_ms: int = -1

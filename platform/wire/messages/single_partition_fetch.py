@@ -29,7 +29,7 @@ class SinglePartitionFetch(NamedTuple):
     version: int
     request: FetchRequest
     topic: str
-    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which nobody asks of a message
+    index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which no caller uses on a message
     partition_max_bytes: int
     front: bytes
     """What each answer's body begins with, up to the partition."""

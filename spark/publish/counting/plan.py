@@ -38,7 +38,7 @@ class Plan:
         self._named = {str(path) for path in named}
         self.twice = {str(path): times for path, times in named.items() if times > 1}
         self.others = sorted(path for path in named.elements() if path not in own)
-        """Files of no single load: of a compaction, or written by others. One that the branch names twice stands here twice."""
+        """Files of no single load: of a compaction, or written by others. One that the branch names twice is here twice."""
         known = self.before.others
         self.others_changed = [
             path
@@ -68,7 +68,7 @@ class Plan:
         return self.main_changed and any(str(table.path_of(file)) not in known for file in table.files(MAIN))
 
     def _is_odd(self, path: StorePath) -> bool:
-        """Return whether a file that looks unchanged is to be read again all the same."""
+        """Return whether a file that looks unchanged must still be read again."""
         name, before = str(path), self.before
         return self.twice.get(name) != before.twice.get(name) or name in before.strays or name in self.rotten
 

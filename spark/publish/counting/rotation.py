@@ -1,9 +1,9 @@
-"""Reads every file of a table again, some at each count, so that bits which rot on the disk are found though nobody asks.
+"""Reads every file of a table again, some at each count, so that damage on the disk is found without a request.
 
 A file of this machine is read, and its SHA-256 compared with the one that the count has noted. An object store keeps checksums of
 its own, so there its ETag is compared: a look, no read. `<warehouse>/loads/<topic>/checked.json` says how far the turn has come.
 
-Bookkeeping, not truth: without it the turn begins anew.
+Bookkeeping only: without it the turn starts again.
 """
 
 import json

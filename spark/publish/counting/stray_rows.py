@@ -1,6 +1,6 @@
-"""Rows of the branch `loads` at offsets of which no load has spoken: somebody else put them there. Pure.
+"""Rows of the branch `loads` at offsets that no load has reported: other programs added them. Pure.
 
-The audit is told of just these offsets, so that nothing else is said of what no load has read.
+Only these offsets are reported to the audit, so that nothing is claimed about offsets that no load has read.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from ...source.offset_ranges import OffsetRange
 from ...warehouse.file_rows import Numbers, Rows, stretches
 
 MOST_RANGES = 1_000
-"""Of one partition. Beyond it, those next to each other are told as one."""
+"""Of one partition. Beyond it, neighbouring ranges are reported as one."""
 
 
 class Spoken:

@@ -5,7 +5,7 @@
     table                        snapshots expired
 
 Traps of pyiceberg 0.12. A transaction keeps one assertion of each kind: of two branches that it changes only the first one's head
-would be asked for, and a rollback of the other undone. Removed snapshots ask for nothing: a branch that somebody sets back to one
+would be asked for, and a rollback of the other undone. Removed snapshots ask for nothing: a branch that is set back to one
 of them meanwhile would be gone with it. So both are asked for here.
 """
 
@@ -42,8 +42,8 @@ class Replacement:
 def commit_compaction(table: TopicTable, *, folder: str, hours: Sequence[Replacement], number: int | None) -> bool:
     """Put files in place of others on both branches at once. `number`: of the publish whose proofs name the new ones on `main`.
 
-    Return False, and nothing is changed, if one of the old files was replaced meanwhile, if somebody else published, or if
-    somebody took this compaction for dead.
+    Return False, and nothing is changed, if one of the old files was replaced meanwhile, if another process published, or if
+    another process took over from this compaction.
     """
     gone = {branch: {file.file_path for one in hours for file in _removed(one, branch)} for branch in (LOADS, MAIN)}
     touched = [one.hour for one in hours]
@@ -73,8 +73,8 @@ def commit_compaction(table: TopicTable, *, folder: str, hours: Sequence[Replace
 def commit_retention(table: TopicTable, *, through: int, number: int, remove: Mapping[str, Sequence[DataFile]]) -> bool:
     """Take files off their branches and note that all hours up to `through` have expired.
 
-    Return False, and nothing is changed, if somebody published or if a file came or went there meanwhile. `remove`: all files of
-    these hours, by branch.
+    Return False, and nothing is changed, if another process published or if a file came or went there meanwhile. `remove`: all
+    files of these hours, by branch.
     """
     seen = {branch: {file.file_path for file in files} for branch, files in remove.items()}
 

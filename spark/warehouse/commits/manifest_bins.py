@@ -1,6 +1,6 @@
 """Manifests merged by hour: each commit leaves one, and a reader opens all that may name a file of the hours it wants.
 
-Iceberg's own merge makes one file of all, so that whoever wants the last hour reads the whole history, and each file that is
+Iceberg's own merge makes one file of all, so that a reader of the last hour reads the whole history, and each file that is
 replaced has the whole history written again. Here 256 hours (a bin) have a manifest of their own. Bins that nothing was added to
 stay as they are, so that a merge costs as much after years as on the first day. A manifest may hold hours of many bins (a load
 of late rows): its entries are dealt out.
@@ -22,7 +22,7 @@ from ..topic_table import LOADS, TopicTable
 MERGED = "headrace.manifests-merged"
 BIN_HOURS = 256
 FULL_FILES = 8_000
-"""A manifest of so many files stays as it is: about Iceberg's target of 8 MB."""
+"""A manifest of this many files stays as it is: about Iceberg's target of 8 MB."""
 
 
 @dataclass(slots=True)

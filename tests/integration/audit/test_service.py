@@ -160,7 +160,7 @@ def test_the_service_is_up_while_clusters_are_away_and_counts_when_they_come(
 
 @pytest.mark.situation(
     "audit's own data",
-    "the audit topic holds a message that is no report",
+    "the audit topic has a message that is not a report",
     shown="counted as malformed, skipped",
     when="at once",
     do="find who writes there",

@@ -103,7 +103,7 @@ def test_an_ensemble_that_lost_all_its_disks_gets_its_copy_back_under_load(tmp_p
             brokers[1].kill()
             brokers[1].launch()
             eventually(lambda: not brokers[1].process.is_running(), within_ms=60_000, what="broker 2 refuses")
-            assert "ZooKeeper knows no cluster" in brokers[1].log
+            assert "ZooKeeper has no cluster id" in brokers[1].log
             for broker in brokers:
                 headrace("zookeeper", "rebuild", "--data", str(broker.data), copy)
             headrace("zookeeper", "import", "--zookeeper", zookeeper, copy)

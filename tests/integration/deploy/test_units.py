@@ -96,7 +96,7 @@ def services(site: Site) -> Iterator[dict[str, Service]]:
     started: dict[str, Service] = {}
     try:
         for name, where, unit in [("broker", site, "broker"), ("offline broker", offline, "broker")] + [
-            (name, site, name) for name in ("registry", "audit", "mirror", "agent")
+            (name, site, name) for name in ("registry", "audit", "mirror", "agent", "console")
         ]:
             started[name] = Service(where, unit)
             started[name].start()
@@ -175,6 +175,7 @@ def _check_what_they_export(site: Site) -> None:
             "registry": 8081,
             "audit": 8090,
             "agent": 9097,
+            "console": 8088,
             "consumer": 9098,
             "frontend": 8000,
         }
@@ -196,9 +197,14 @@ def _check_what_they_export(site: Site) -> None:
         assert page("registry").sum("headrace_registry_subjects") == 2
         assert get(site.port(8081), "/subjects/none/versions")[0] == 404
         assert page("registry").sum("headrace_registry_responses_total", code="4xx") >= 1
-        for role in ("broker", "mirror", "registry", "audit", "agent", "consumer"):
+        for role in ("broker", "mirror", "registry", "audit", "agent", "console", "consumer"):
             eventually(lambda: page(role).sum(f"headrace_{role}_ready") == 1, what=f"{role} ready")  # noqa: B023
             assert get(site.port(ports[role]), "/readyz")[0] == get(site.port(ports[role]), "/healthz")[0] == 200
+        home = get(site.port(8088), "/")
+        assert home[0] == 200
+        assert "clicks" in home[1]
+        assert get(site.port(8088), "/groups")[0] == 200
+        eventually(lambda: page("console").sum("headrace_console_page_seconds_count", page="/") >= 1, what="the page counted")
         assert load.wait(60_000) == 0, load.output()
         left = scraped.Page((metrics / "headrace_load_publish.prom").read_text())
         assert left.sum("headrace_load_failed", step="publish") == 0

@@ -34,7 +34,7 @@ def _restored(*facts: Any, **words: Any) -> Any:
 
 
 TABLE_SAFEGUARDS: dict[str, Off] = {
-    "a file that stands twice is seen": (hour_files, "names_of", _each_once),
+    "a file that is named twice is seen": (hour_files, "names_of", _each_once),
     "what others did to an hour is compared by row": (hour_files, "_touched", lambda *_: Touched(change=COMPACTED)),
     "a delete file is a change": (hour_files, "names_of", _data_alone),
     "a delete file takes rows": (Taken, "_of", _nothing),

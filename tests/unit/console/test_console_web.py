@@ -111,3 +111,28 @@ def test_a_wrong_address_is_answered_with_what_is_wrong(alone: TestClient, path:
     answer = alone.get(path)
     assert answer.status_code == 400
     assert "This address cannot be answered" in answer.text
+
+
+def test_metrics_count_pages_by_time_answers_by_status_and_pages_that_failed(
+    alone: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert alone.get("/processes").status_code == 200
+    assert alone.get("/topics").status_code == 503
+    assert alone.get("/nowhere").status_code == 404
+    monkeypatch.setattr("headrace.console.pages.processes.render", lambda *_, **__: 1 / 0)
+    assert alone.get("/processes").status_code == 500
+    answer = alone.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    lines = answer.text.splitlines()
+    for line in (
+        "headrace_console_ready 1",
+        'headrace_console_responses_total{code="2xx"} 1',
+        'headrace_console_responses_total{code="4xx"} 1',
+        'headrace_console_responses_total{code="5xx"} 2',
+        "headrace_console_failed_pages_total 1",
+        'headrace_console_page_seconds_count{page="/processes"} 2',
+        'headrace_console_page_seconds_bucket{page="/topics",le="+Inf"} 1',
+        'headrace_console_page_seconds_count{page="/groups"} 0',
+        "headrace_console_live_streams 0",
+    ):
+        assert line in lines, line

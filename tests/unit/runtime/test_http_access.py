@@ -1,7 +1,10 @@
 """HTTP services: the loopback is open, other addresses want a token or certificates, and health stays open."""
 
+import base64
 import http.client
 import ssl
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,15 +31,45 @@ def token_file(tmp_path: Path) -> Path:
 
 
 @contextmanager
-def _serving(access: HttpAccess) -> Iterator[int]:
+def _serving(access: HttpAccess, *, is_for_browsers: bool = False) -> Iterator[int]:
     app = Starlette(routes=[Route(path, lambda request: PlainTextResponse("ok")) for path in PATHS])
     listener = bound("127.0.0.1", 0)
-    server = WebServer(app, listener, name="test", access=access)
+    server = WebServer(app, listener, name="test", access=access, is_for_browsers=is_for_browsers)
     server.start()
     try:
         yield listener.getsockname()[1]
     finally:
         server.stop()
+
+
+def basic(words: str) -> str:
+    return f"Basic {base64.b64encode(words.encode()).decode()}"
+
+
+def test_a_service_with_pages_takes_the_token_as_a_password_and_others_do_not(token_file: Path) -> None:
+    with _serving(HttpAccess(token_file=token_file), is_for_browsers=True) as port:
+        for given, status in (
+            (basic(f"ana:{TOKEN}"), 200),
+            (basic(f":{TOKEN}"), 200),
+            (f"Bearer {TOKEN}", 200),
+            (basic(f"{TOKEN}:"), 401),
+            (basic(TOKEN), 401),
+            (basic("ana:"), 401),
+            ("Basic", 401),
+            ("Basic §", 401),
+            (f"Basic {TOKEN}", 401),
+            (f"Digest {TOKEN}", 401),
+            (None, 401),
+        ):
+            assert _status(port, "/secret", None if given is None else given.encode().decode("latin-1")) == status, given
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=10) as answer:
+            assert answer.status == 200
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/secret", timeout=10)
+        assert refused.value.headers["WWW-Authenticate"].startswith('Basic realm="headrace"')
+        assert b"in a browser, log in with any name" in refused.value.read()
+    with _serving(HttpAccess(token_file=token_file)) as port:
+        assert _status(port, "/secret", basic(f"ana:{TOKEN}")) == 401
 
 
 @contextmanager

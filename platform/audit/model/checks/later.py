@@ -73,7 +73,7 @@ def count_of(case: Case, rule: TierRule, *, is_settled: bool) -> int | None:
 
 def _gap(case: Case, rule: TierRule, who: TierRule, log: TierLog | None, entry: Found, partition: int) -> HopFinding:
     """Return that `who` has not accounted for what the other tier of the hop holds."""
-    waiting_for = f"{who.name} has not accounted for {case.topic.topic}-{partition} up to offset {entry.end}"
+    waiting_for = f"{who.name} has not reported {case.topic.topic}-{partition} up to offset {entry.end}"
     moved_ms, note = (0, "") if log is None else (log.moved_ms, log.note)
     return held_up(case, rule.name, who.name, max(entry.updated_ms, moved_ms), who.deadline_ms, waiting_for, note)
 

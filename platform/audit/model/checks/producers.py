@@ -1,7 +1,7 @@
-"""Application: whether every run of every producer has said all that it will say of a window. Pure.
+"""Application: whether every run of every producer has reported everything about a window. Pure.
 
-A run has let go of a window if it closed, moved past it or holds it no more. One that died may be retired by an operator: then
-its last word stands for its seal, and the window is ACCEPTED at best.
+A run has released a window if it closed, moved past it, or no longer holds it. An operator may retire a run that died: its last
+report then counts as its seal, and the window is ACCEPTED at best.
 """
 
 from collections.abc import Iterator
@@ -14,11 +14,11 @@ from ..tiers import PRODUCER, TierRule
 from ..waits import Silence, Word, earliest
 
 PRESUMED_DEAD_MS = 3_600_000
-"""After so long a silence, windows that begin later do not wait for a run that never says what it holds: they are ACCEPTED."""
+"""After this time without a report, later windows do not wait for a run that never reports what it holds: they are ACCEPTED."""
 
 
 def check_producers(case: Case, rule: TierRule) -> HopFinding:
-    """Return who has not let go of the window yet, who is silent, and whose last word an operator has accepted."""
+    """Return which runs have not released the window yet, which are silent, and which an operator has retired."""
     if not case.topic.has_producers:
         return held_up(
             case, PRODUCER, PRODUCER, case.seen_ms(), rule.deadline_ms, "no producer of this topic has announced itself"
@@ -28,13 +28,13 @@ def check_producers(case: Case, rule: TierRule) -> HopFinding:
 
 
 def last_report_bound_ms(case: Case) -> int:
-    """Return a time at or after `last_report_ms`, which costs the same however many runs there are."""
+    """Return a time at or after `last_report_ms`, at a cost that does not depend on the number of runs."""
     return max(case.window.reported_ms, case.topic.run_index.latest_report_ms)
 
 
 def last_report_ms(case: Case) -> int:
-    """Return when the last word of a producer on this window arrived: a report, a seal, or an operator's retirement. Looks at
-    each run.
+    """Return when the last report of a producer on this window arrived, or its seal, or an operator's retirement. Checks every
+    run.
     """
     words = [case.window.reported_ms]
     for run in (*case.topic.runs, *case.topic.ended):
@@ -50,12 +50,12 @@ def concerns(case: Case, run: Run) -> bool:
 
 
 def holds(run: Run, window: WindowFacts) -> bool:
-    """Return whether the run may have records of the window that it never told of."""
+    """Return whether the run may have records of the window that it never reported."""
     return run.hold_of(window.window_start_ms, window.window_end_ms) is not None
 
 
 def may_lack_reports(case: Case, run: Run) -> bool:
-    """Return whether a run that will say nothing more may have had more to say about this window."""
+    """Return whether a run that sends no more reports may have had unreported records of this window."""
     window = case.window
     if run.holds is not None and not run.gaps:
         return holds(run, window) or run.was_cut_off(window.window_start_ms, window.window_end_ms)
@@ -72,7 +72,7 @@ def _of_runs(case: Case, deadline_ms: int) -> Iterator[HopFinding]:
 
 
 def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
-    """Return what is said of a run that the window waits for; None where there is nothing to say."""
+    """Return the finding about a run that the window waits for; None if there is none."""
     name = f"{PRODUCER}:{run.key.instance}"
     if run.retired is not None:
         if not may_lack_reports(case, run):
@@ -89,8 +89,8 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
     touches = _is_touched_by(case, run)
     succeeded_at = case.topic.superseded_at.get(run.key)
     if succeeded_at is not None:
-        # It ended without sealing. What it had stored and not yet reported is no proof of doubles, and what it lost in
-        # memory nobody can count.
+        # It ended without sealing. Records that it had stored and not yet reported do not prove doubles, and
+        # records that it lost in memory cannot be counted.
         if touches or case.window.window_start_ms < succeeded_at:
             return _silent(name, _ended_without_sealing(run, name))
         return None
@@ -98,20 +98,20 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
     if touches or case.window.window_start_ms <= run.heard_ms:
         return found
     if case.still_ms(run.heard_ms) > PRESUMED_DEAD_MS:
-        words = f"{name}, presumed dead: it was silent for an hour and never said what it held"
+        words = f"{name}, presumed dead: it sent no report for an hour and never reported which windows it holds"
         return HopFinding(tier=PRODUCER, retired={run.key.instance: words}, waits={Word(run.key): run.heard_ms})
     return replace(found, waits=earliest((found.waits, {Silence(run.key): PRESUMED_DEAD_MS})))
 
 
 def _let_go(case: Case, run: Run, name: str, deadline_ms: int) -> HopFinding | None:
-    """Wait for a run that says what it holds: for a held window until it lets go, for another one while the run is heard."""
+    """Wait for a run that reports what it holds: for a held window until it is released, for others while the run reports."""
     window = case.window
     if holds(run, window):
         if run.key in case.topic.superseded_at:
             return _silent(name, _ended_without_sealing(run, name) + _last_known(case, run))
         return held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} holds the window", _last_known(case, run))
     if run.was_cut_off(window.window_start_ms, window.window_end_ms):
-        words = f"{name} was not heard since the audit topic was away, and may have taken events meanwhile"
+        words = f"{name} has not reported since the audit topic was unavailable, and may have taken events in the meantime"
         return held_up_by(case, PRODUCER, name, run, deadline_ms, words)
     if run.sealed_ms(window.window_end_ms) is None and case.still_ms(run.heard_ms) <= deadline_ms:
         return held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} has not sealed the window")
@@ -127,9 +127,9 @@ def _ended_without_sealing(run: Run, name: str) -> str:
 
 
 def _last_known(case: Case, run: Run) -> str:
-    """Return, in words, how many records of the window were under way when the run last said so."""
+    """Return, in words, how many records of the window were under way at the run's last report."""
     hold = run.hold_of(case.window.window_start_ms, case.window.window_end_ms)
-    return f"; {hold.under_way} records were under way when it was last heard" if hold is not None and hold.under_way else ""
+    return f"; {hold.under_way} records were under way at its last report" if hold is not None and hold.under_way else ""
 
 
 def _is_touched_by(case: Case, run: Run) -> bool:

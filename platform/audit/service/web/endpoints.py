@@ -6,7 +6,7 @@ The pages are the console's (`headrace console run`); their addresses here lead 
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from anyio import to_thread
@@ -91,7 +91,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         newest = _whole(request, "newest")
         if newest is not None:
             if topic is None:
-                raise BadQuestion("newest is asked of one topic: give topic, too")
+                raise BadQuestion("newest needs one topic: give topic, too")
             count = max(0, min(newest, MOST_WINDOWS))
             latest = ledger.books.verdict(lambda stored: stored.newest(topic, before=before, days=by == "day", limit=count))
             return _tagged(request, latest[::-1])
@@ -132,17 +132,17 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         if tier not in READ_BACK:
             raise BadQuestion(f"tier={tier!r} is not counted by the audit itself: tier is one of {', '.join(READ_BACK)}")
         if topic not in ledger.books.topics():
-            raise BadQuestion(f"topic={topic!r} has not been mentioned by any tier: GET /api/topics lists those that have")
+            raise BadQuestion(f"topic={topic!r} is not known: no tier has reported it. GET /api/topics lists those that are")
         try:
             site.recount(tier, topic)
         except (ClientError, AuditError) as error:
-            return JSONResponse({"error": f"nothing was forgotten: {error}"}, status_code=503)
+            return JSONResponse({"error": f"nothing was changed: {error}"}, status_code=503)
         return JSONResponse({"tier": tier, "topic": topic, "recounting": True}, status_code=202)
 
     def sent(request: Request) -> Response:
         topic, from_ms, to_ms = request.query_params.get("topic", ""), _instant(request, "from_ms"), _instant(request, "to_ms")
         if from_ms is None or to_ms is None or not from_ms <= to_ms <= from_ms + MOST_SENT_MS:
-            raise BadQuestion(f"from_ms and to_ms name the windows: at most {MOST_SENT_MS} ms between them")
+            raise BadQuestion(f"from_ms and to_ms are needed, and to_ms is at most {MOST_SENT_MS} ms after from_ms")
 
         def ranges(book: TopicBook) -> list[dict[str, object]]:
             starts = sorted(start for start in book.windows if from_ms <= start < to_ms)
@@ -160,7 +160,8 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def tiers(request: Request) -> Response:
         """Return the tiers of the topics that are named (without one: those of which an operator said something)."""
-        asked, tier = request.query_params.getlist("topic")[:MOST_TOPICS] or [None], request.query_params.get("tier")
+        asked: Sequence[str | None] = request.query_params.getlist("topic")[:MOST_TOPICS] or [None]
+        tier = request.query_params.get("tier")
         found = [one for topic in asked for one in ledger.tiers(topic)]
         return JSONResponse([one for one in found if tier is None or one["tier"] == tier])
 
@@ -218,7 +219,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         """Return what the page of one topic shows."""
         topic, before = request.query_params.get("topic"), _instant(request, "before")
         if topic is None:
-            raise BadQuestion("topic is missing")
+            raise BadQuestion("topic is missing: give ?topic=NAME")
         return _tagged(request, {**page_facts.topic_page(ledger, topic, before), "faults": site.faults()})
 
     def window(request: Request) -> Response:
@@ -227,7 +228,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             raise BadQuestion("start is missing: the window's start in milliseconds")
         found = ledger.books.verdict(lambda stored: stored.window(topic, start))
         if found is None:
-            raise BadQuestion(f"no tier has mentioned the window of {topic!r} that begins at {start}")
+            raise BadQuestion(f"no tier has reported a window of {topic!r} that begins at {start}")
         return _tagged(request, found)
 
     def pages(request: Request) -> Response:
@@ -289,7 +290,7 @@ def _after(request: Request) -> tuple[str, int] | None:
     topic = topic or request.query_params.get("topic", "")
     if not topic or not _NUMBER.fullmatch(start) or int(start) not in INSTANTS:
         raise BadQuestion(
-            f"after={text[:80]!r} is not TOPIC/WINDOW_START_MS of the last window that was answered: milliseconds from "
+            f"after={text[:80]!r} is not TOPIC/WINDOW_START_MS of the last window that was returned: milliseconds from "
             f"{INSTANTS.start} to {INSTANTS.stop - 1}"
         )
     return topic, int(start)

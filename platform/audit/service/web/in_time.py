@@ -40,7 +40,7 @@ class InTime:
                 with anyio.move_on_after(self._within_s) as time:
                     await self._app(scope, _no_body, sent)
                 if time.cancelled_caught and not has_begun:
-                    words = f"the audit is busy: no thread was free within {self._within_s:g} s: ask again"
+                    words = f"the audit is busy: no thread was free within {self._within_s:g} s. Send the request again"
                     await JSONResponse({"error": words}, 503, {"Retry-After": "1"})(scope, receive, send)
             finally:
                 CURRENT.reset(token)

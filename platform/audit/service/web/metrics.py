@@ -33,20 +33,24 @@ TABLE: Mapping[str, Family] = {
     "ready": Family("gauge", (), "1 while /readyz answers 200."),
     "windows": Family("gauge", ("topic", "verdict"), "Windows that are kept one by one, by their verdict."),
     "missing_records": Family("gauge", ("topic",), "Records missing in windows that are kept one by one."),
-    "doubled_records": Family("gauge", ("topic",), "Records that stand somewhere twice, in the same windows."),
+    "doubled_records": Family("gauge", ("topic",), "Records that a tier has twice, in the same windows."),
     "altered_records": Family("gauge", ("topic",), "Records whose content changed, in the same windows."),
     "sink_windows": Family("gauge", ("topic", "sink", "verdict"), "The same windows, by the verdict of a sink's row."),
     "sink_missing_records": Family("gauge", ("topic", "sink"), "Records that a sink's destination lacks, in the same windows."),
-    "sink_doubled_records": Family("gauge", ("topic", "sink"), "Records that a sink has twice or from nowhere, there."),
-    "sink_quarantined_records": Family("gauge", ("topic", "sink"), "Records that a sink put into quarantine, there."),
-    "unsealed_producers": Family("gauge", (), "Runs of producers that have not said all and are not retired."),
-    "silent_producers": Family("gauge", (), "Those of them that said nothing for longer than their deadline."),
+    "sink_doubled_records": Family(
+        "gauge", ("topic", "sink"), "Records that a sink has twice, or that the log never had, in the same windows."
+    ),
+    "sink_quarantined_records": Family(
+        "gauge", ("topic", "sink"), "Records that a sink put into quarantine, in the same windows."
+    ),
+    "unsealed_producers": Family("gauge", (), "Runs of producers without a final report that are not retired."),
+    "silent_producers": Family("gauge", (), "Those of them that have reported nothing for longer than their deadline."),
     "hearing_lag_seconds": Family("gauge", (), "Time since everything on the audit topic was read."),
-    "malformed_reports_total": Family("counter", (), "Messages on the audit topic that were no reports."),
-    "reports_lost_total": Family("counter", (), "Times that the audit topic began anew, or behind what was to be read of it."),
+    "malformed_reports_total": Family("counter", (), "Messages on the audit topic that are not reports."),
+    "reports_lost_total": Family("counter", (), "Times that the audit topic lost reports which the audit had not read."),
     "judged_windows_total": Family("counter", (), "Windows judged since the service began."),
     "judge_round_seconds": Family("gauge", (), "Time of the judge's last round."),
-    "store_writable": Family("gauge", (), "0 when the last write to the store failed: a full disk, mostly."),
+    "store_writable": Family("gauge", (), "0 if the last write to the store failed, mostly because the disk is full."),
 }
 
 

@@ -72,7 +72,7 @@ def compared_words(window: Mapping[str, Any]) -> str:
     if "compared_tiers" not in window:
         return ""
     identities, tiers = window["compared_identities"], window["compared_tiers"]
-    return f"compared {identities:,} identit{'y' if identities == 1 else 'ies'} in {tiers} tier{'' if tiers == 1 else 's'}"
+    return f"{identities:,} record{'' if identities == 1 else 's'} compared in {tiers} tier{'' if tiers == 1 else 's'}"
 
 
 def sink_words(window: Mapping[str, Any]) -> list[str]:

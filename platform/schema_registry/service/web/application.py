@@ -11,6 +11,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from ....runtime.serving.threads import Threads
+from ....runtime.serving.with_metrics import WithMetrics
 from ...errors import RegistryError
 from ..forwarding import Forwarding
 from ..registry import SchemaRegistry
@@ -18,7 +19,7 @@ from ..topic_store import TopicStore
 from . import endpoints_about, endpoints_schemas, endpoints_settings, endpoints_subjects
 from .endpoints_subjects import Routes
 from .http_exchange import HEAVY_THREADS, WRITERS, Endpoint, answered, refusal
-from .metrics import WithMetrics
+from .metrics import ROLE, metrics
 
 QUICK = {("GET", "/schemas/ids/{id}"), ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/config/{subject}")}
 """What clients ask all day; without `format`, for `format=resolved` parses."""
@@ -49,7 +50,7 @@ def application(registry: SchemaRegistry, store: TopicStore, forwarding: Forward
     ]
     app = Starlette(routes=routes, exception_handlers={HTTPException: _not_routed})
     app.router.redirect_slashes = False
-    return WithMetrics(_PathAsSent(app), lambda: endpoints_about.facts(store, registry.gate))
+    return WithMetrics(_PathAsSent(app), ROLE, lambda: metrics(endpoints_about.facts(store, registry.gate)))
 
 
 def _by_method(

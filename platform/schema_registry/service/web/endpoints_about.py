@@ -75,7 +75,7 @@ def routes(store: TopicStore, gate: WriteGate) -> Routes:
 
 
 def _leader(gate: WriteGate) -> dict[str, Any]:
-    """Return who leads; nothing where nobody is elected."""
+    """Return the leader; nothing without elections."""
     facts = gate.facts()
     if facts is None:
         return {}

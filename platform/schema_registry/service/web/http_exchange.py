@@ -179,7 +179,7 @@ def answered(
                 threads = heavy if is_heavy else writers
                 words = await to_thread.run_sync(act, limiter=None if threads is None else threads.limiter())
         except ClientDisconnect:
-            return Response(status_code=400)  # no fault of ours, and nobody reads it
+            return Response(status_code=400)  # not our fault, and the client will not read it
         except RegistryError as error:
             return refusal(error, media_type)
         except Exception as error:

@@ -1,7 +1,7 @@
 """Which segments a full journal gave up to make room (`dropped.json`), and what was lost with them.
 
-One rename replaces the file, so a segment is reported as dropped, or not. A kill may leave the file of one that is told: it is no
-part of the journal any more.
+One rename replaces the file, so a segment is either reported as dropped or not. A kill may leave the file of a reported segment;
+it is not part of the journal any more.
 """
 
 import json

@@ -96,7 +96,7 @@ def _read_version_1(words: dict[str, Any]) -> JournalHead:
 
 
 _READERS = {1: _read_version_1}
-"""How heads of each version are read. A version stays here as long as journals of it may stand on a host."""
+"""How heads of each version are read. A version stays here as long as hosts may have journals of it."""
 
 
 def _pair(words: Any) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ _PREFIX = ".new-"
 _YOUNG_S = 60
 """Its process may be between the folder and the lock."""
 _ABANDONED_S = 3_600
-"""Also where somebody holds the lock: a child of the dead process, say."""
+"""Also if another process holds the lock, for example a child of the dead process."""
 
 
 def new_scratch(parent: Path) -> Path:

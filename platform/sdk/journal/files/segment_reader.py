@@ -64,7 +64,7 @@ class SegmentReader:
         return high
 
     def sync(self) -> None:
-        """Return once everything that was written to the segment before is on the disk, whoever wrote it. Raises OSError."""
+        """Return once everything that any process has written to the segment is on disk. Raises OSError."""
         os.fdatasync(self._file)
 
     def take_plain(self, at: int, most_bytes: int, until: int, into: RecordSink) -> PlainRun:
@@ -77,11 +77,11 @@ class SegmentReader:
         return run._replace(end=at + run.end)
 
     def records_from(self, at: int, *, is_final: bool) -> Iterator[RawRecord | Gap]:
-        """Yield what stands from `at` on, in order, up to the end of what is written.
+        """Yield the records and gaps from `at` on, in order, up to the end of what is written.
 
-        Bytes that are not readable are a gap once a readable record is behind them: records are written one after another, so
-        their writer was done with them. `is_final`: nobody writes here any more; then what is unreadable at the very end is a gap
-        too. Until then it is 'not yet', and nothing is yielded for it.
+        Unreadable bytes are a gap if a readable record follows them: records are written one after another, so their writer had
+        finished them. Unreadable bytes at the very end are a gap only with `is_final` (no process writes here any more);
+        otherwise they may be unfinished, and nothing is yielded for them.
         """
         at = max(at, HEADER_BYTES)
         start, window = at, self._window(at, _WINDOW_BYTES)

@@ -42,7 +42,7 @@ def lock_file(path: Path) -> int | None:
 
 
 def try_lock(file: int) -> bool:
-    """Lock an open file, if nobody has; return whether that was done. Raises OSError."""
+    """Lock an open file unless it is locked; return whether it was. Raises OSError."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

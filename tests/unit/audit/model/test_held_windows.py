@@ -33,7 +33,7 @@ def test_a_run_that_died_with_events_in_memory_keeps_the_windows_that_it_held_an
         verdict = told.verdict(number)
         assert verdict.kind is Kind.UNKNOWN
         assert verdict.silent == ("producer:shop",)
-    assert "4 records were under way when it was last heard" in told.verdict(2).reason
+    assert "4 records were under way at its last report" in told.verdict(2).reason
     story_of_three = told.producer("third", ids=(9,), windows={3: {0: 1}}, closed=True).read("live", 200, {3: {9: 1}})
     assert story_of_three.verdict(3).kind is Kind.COMPLETE, "it never held this one"
 
@@ -107,9 +107,7 @@ def test_a_retired_run_makes_accepted_in_the_windows_that_it_held_and_the_number
     told = story().producer("shop", holds={1: 3}, past_ms=0).wait(LATE).retire("shop")
     verdict = again(told).verdict(1)
     assert verdict.kind is Kind.ACCEPTED
-    assert verdict.retired == (
-        "producer:shop, retired by anna: its host burned; 3 records were under way when it was last heard",
-    )
+    assert verdict.retired == ("producer:shop, retired by anna: its host burned; 3 records were under way at its last report",)
     told.producer("third", ids=(9,), windows={3: {0: 1}}, closed=True).read("live", 200, {3: {9: 1}})
     assert told.verdict(3).kind is Kind.COMPLETE, "not for ever after"
     told.producer("shop", holds={1: 3})
@@ -137,7 +135,7 @@ def test_a_run_that_was_not_heard_after_an_outage_keeps_what_it_had_not_sealed_b
     again(told.wait(LATE))
     verdict = told.verdict(1)
     assert verdict.kind is Kind.UNKNOWN
-    assert "was not heard since the audit topic was away" in verdict.reason
+    assert "has not reported since the audit topic was unavailable" in verdict.reason
     told.producer("third", ids=(9,), windows={3: {0: 1}}, closed=True).read("live", 200, {3: {9: 1}})
     assert told.verdict(3).kind is Kind.COMPLETE, "by then it would have been heard, or was dead"
     again(told.producer("shop", holds={5: 0}, past_ms=2 * W))

@@ -241,7 +241,8 @@ def test_a_dead_producer_does_not_shut_the_future() -> None:
     assert story.verdict(995).kind is Kind.UNKNOWN
     later = story.verdict(1_003)
     assert later.kind is Kind.ACCEPTED, "nobody can know what a run held that never says it"
-    assert later.retired == ("producer:dead, presumed dead: it was silent for an hour and never said what it held",)
+    presumed = "producer:dead, presumed dead: it sent no report for an hour and never reported which windows it holds"
+    assert later.retired == (presumed,)
 
 
 def test_a_lost_report_makes_the_run_s_windows_unknown_until_it_is_said_again() -> None:

@@ -54,4 +54,4 @@ def test_a_disk_without_room_is_told_also_where_nothing_is_written(tmp_path: Pat
     told = why_store_has_no_room(str(store))
     assert told is not None
     assert told.startswith(f"the disk is full: {tmp_path} has ")
-    assert "cannot be looked at: No such file" in str(why_store_has_no_room(str(tmp_path / "gone" / "books.sqlite")))
+    assert "cannot be read: No such file" in str(why_store_has_no_room(str(tmp_path / "gone" / "books.sqlite")))

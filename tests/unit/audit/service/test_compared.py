@@ -26,9 +26,9 @@ def test_the_api_the_words_and_the_command_line_say_how_much_was_compared(servic
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as http:
         first, second = http.get("/api/completeness").json()
     assert [(one["compared_identities"], one["compared_tiers"]) for one in (first, second)] == [(5, 3), (3, 3)]
-    assert why_words(first) == "compared 5 identities in 3 tiers"
+    assert why_words(first) == "5 records compared in 3 tiers"
     _, rows = _cells([first, second])
-    assert [row[-1] for row in rows] == ["compared 5 identities in 3 tiers", "compared 3 identities in 3 tiers"]
+    assert [row[-1] for row in rows] == ["5 records compared in 3 tiers", "3 records compared in 3 tiers"]
 
 
 def test_what_is_not_settled_is_not_among_what_was_compared(service: Service) -> None:
@@ -37,7 +37,7 @@ def test_what_is_not_settled_is_not_among_what_was_compared(service: Service) ->
     service.hear()
     (window,) = service.windows()
     assert (window["verdict"], window["compared_tiers"]) == ("OPEN", 0)
-    assert why_words(window).endswith("compared 0 identities in 0 tiers")
+    assert why_words(window).endswith("0 records compared in 0 tiers")
 
 
 def test_a_day_adds_up_and_older_verdicts_say_nothing(service: Service) -> None:

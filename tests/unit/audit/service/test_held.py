@@ -56,7 +56,7 @@ def test_an_hour_with_a_held_window_that_nobody_mentions_is_not_published(servic
     assert settle(service, 30_000) == {T0: "COMPLETE", HELD: "UNKNOWN", T0 + 2 * W: "COMPLETE"}
     decision = gate(service)
     assert decision.action == "shut"
-    assert "6 records were under way when it was last heard" in decision.reason
+    assert "6 records were under way at its last report" in decision.reason
     service.restart()
     assert settle(service, 30_000)[HELD] == "UNKNOWN", "the store knows it too"
     assert gate(service).action == "shut"

@@ -134,14 +134,14 @@ def test_a_request_that_names_many_things_gives_way_at_each_and_is_answered_as_i
     with broker.client() as client:
         at_once = bytes(client.request(*api, body))
     turns = 0
-    go_on = ResponseGenerators._go_on
+    resume = ResponseGenerators._resume
 
     def counted(self: ResponseGenerators) -> None:
         nonlocal turns
         turns += 1
-        go_on(self)
+        resume(self)
 
-    monkeypatch.setattr(ResponseGenerators, "_go_on", counted)
+    monkeypatch.setattr(ResponseGenerators, "_resume", counted)
     monkeypatch.setattr(response_generators, "SLICE_NS", 0)
     with broker.client() as client:
         in_slices = bytes(client.request(*api, body))

@@ -31,7 +31,7 @@ def test_room_for_one_batch_and_one_segment_is_enough() -> None:
         (replace(ROOM, free_bytes=LEAST_BYTES - 1), ["full", "/data", str(LEAST_BYTES - 1)]),
         (replace(ROOM, free_files=LEAST_FILES - 1), ["no more files", "/data"]),
         (replace(ROOM, is_read_only=True), ["only be read", "/data"]),
-        ("/data cannot be looked at: gone", ["/data cannot be looked at"]),
+        ("/data cannot be read: gone", ["/data cannot be read"]),
     ],
 )
 def test_without_room_the_reason_names_path_and_bytes(room: DiskRoom | str, words: list[str]) -> None:

@@ -75,7 +75,7 @@ def test_a_folder_of_one_cluster_is_not_served_under_another_or_none(tmp_path: P
     check_cluster(tmp_path, "one")
     with pytest.raises(FolderOfAnotherCluster, match="is of the cluster one, and ZooKeeper is of the cluster two"):
         check_cluster(tmp_path, "two")
-    with pytest.raises(FolderOfAnotherCluster, match=r"ZooKeeper knows no cluster.*headrace zookeeper import"):
+    with pytest.raises(FolderOfAnotherCluster, match=r"ZooKeeper has no cluster id.*headrace zookeeper import"):
         check_cluster(tmp_path, None)
     (tmp_path / "cluster.json").write_text("{}")
     with pytest.raises(FolderDamaged, match="delete it if this folder is of the cluster two"):

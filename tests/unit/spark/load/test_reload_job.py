@@ -277,7 +277,7 @@ def test_rows_that_somebody_removed_on_purpose_come_back_only_with_a_persons_wor
         publish(warehouse, ((0, "ACCEPTED", 2, {"erased": 1}), (HOUR_MS, "COMPLETE", 1)))
     assert "/0@1" not in loaded(warehouse)
     load_again(warehouse, 0, restore=[0])
-    assert "without `--restore HOUR`" in dict(publish(warehouse, WHOLE).pending)[hour_name(0)]
+    assert "only with `--restore HOUR`" in dict(publish(warehouse, WHOLE).pending)[hour_name(0)]
     assert "/0@1" not in shown(warehouse)
     publish(warehouse, WHOLE, restore=[0])
     assert shown(warehouse) == ALL
@@ -300,7 +300,7 @@ def test_removed_rows_do_not_come_back_with_a_rollback_and_another_load(warehous
     publish(warehouse, WHOLE)
     roll_back(warehouse, empty)
     store(warehouse, "r4", LOG, [span(0, 0, 200), span(1, 0, 50)])
-    assert "without `--restore HOUR`" in dict(publish(warehouse, WHOLE).pending)[hour_name(0)]
+    assert "only with `--restore HOUR`" in dict(publish(warehouse, WHOLE).pending)[hour_name(0)]
     assert shown(warehouse) == ["/1@0"]
     assert publish(warehouse, WHOLE, restore=[0]).published == (hour_name(0),)
 

@@ -239,7 +239,7 @@ def test_the_settings_name_ages_by_topic(stored: Stored) -> None:
 def test_the_command_changes_nothing_without_apply(stored: Stored, capsys: pytest.CaptureFixture[str]) -> None:
     before = contents(stored)
     assert main(["retention", "--all"]) == 0
-    assert "retention: clicks: off, its hours stay for ever" in capsys.readouterr().out
+    assert "retention: clicks: off, its hours are kept permanently" in capsys.readouterr().out
     (stored.warehouse.folder / "retention.toml").write_text("[default]\nhours = 100\n")
     assert main(["retention", TOPIC]) == 0
     assert "6 hours from 1970-01-01T00 to 1970-01-01T05, 26 rows in 8 files, would be dropped" in capsys.readouterr().out

@@ -94,7 +94,7 @@ def test_a_withdrawn_hour_does_not_come_back_with_the_rows_that_a_delete_file_to
     stored.publish()
     add_again(stored.warehouse, MAIN, files(stored.warehouse)[0])
     assert hour_name(0) in dict(stored.publish().withdrawn)
-    assert "somebody had removed or rewritten" in dict(stored.publish().shut)[hour_name(0)]
+    assert "another program removed or rewrote" in dict(stored.publish().shut)[hour_name(0)]
     assert stored.rows(MAIN) == list(range(20, 25))
 
 

@@ -95,10 +95,10 @@ def test_the_running_hour_stays_shut_without_waiting() -> None:
 
 
 def test_rows_that_the_audit_does_not_know_keep_the_hour_shut() -> None:
-    assert the_hour(5).reason == "it has 5 rows and the audit knows no window of it"
+    assert the_hour(5).reason == "it has 5 rows, but the audit has no window of it"
     decision = the_hour(6, window(0))
     assert (decision.action, decision.may_change_soon) == ("shut", True)
-    assert decision.reason == "it has 6 rows and the audit was told of 5"
+    assert decision.reason == "it has 6 rows, but 5 were reported to the audit"
 
 
 def test_an_unreported_warehouse_tier_may_change_soon() -> None:
@@ -238,5 +238,5 @@ NO_WINDOWS: list[Any] = [
 
 @pytest.mark.parametrize("words", NO_WINDOWS)
 def test_an_answer_that_is_no_window_is_a_clear_error(words: Any) -> None:
-    with pytest.raises(WarehouseError, match="no list of windows"):
+    with pytest.raises(WarehouseError, match="not a list of windows"):
         AuditedWindow.of(words)

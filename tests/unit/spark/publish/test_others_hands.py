@@ -80,9 +80,9 @@ def test_a_file_that_stands_twice_on_main_withdraws_the_hour_and_its_next_publis
     """Fault: a data file added twice on `main`: COMPLETE over 40 rows of 20, and verify-table OK."""
     add_again(stored.warehouse, MAIN, files(stored.warehouse, MAIN)[0])
     assert len(stored.rows(MAIN)) == 45
-    assert any("stands there 2 times: 40 rows of 20" in fault for fault in faults(stored))
+    assert any("is there 2 times: 40 rows of 20" in fault for fault in faults(stored))
     done = stored.publish()
-    assert "stands there 2 times: 40 rows of 20" in dict(done.withdrawn)[hour_name(0)]
+    assert "is there 2 times: 40 rows of 20" in dict(done.withdrawn)[hour_name(0)]
     assert stored.rows(MAIN) == list(range(20, 25))
     assert stored.publish().published == (hour_name(0),)
     assert stored.rows(MAIN) == list(range(25))
@@ -156,7 +156,7 @@ def test_a_rewrite_that_doubles_a_row_and_loses_another_withdraws_the_hour(store
     """The number of rows is the same."""
     compact(stored.warehouse, MAIN, 0, lambda rows: rows.take([*range(19), 0]))
     done = stored.publish()
-    assert "1 rows on main that stand there already; 1 of 20 proven rows are not there" in dict(done.withdrawn)[hour_name(0)]
+    assert "1 rows to main that were already there; 1 of 20 proven rows are not there" in dict(done.withdrawn)[hour_name(0)]
 
 
 def test_a_commit_that_did_something_else_is_read_back_as_differs(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -181,7 +181,7 @@ def test_a_file_that_is_swapped_before_the_publish_is_not_published_on_old_count
     count(warehouse)
     rewrite(files(warehouse)[0], lambda rows: pa.concat_tables([rows.slice(0, 1), rows.slice(0, 1)]))
     assert "have changed since they were counted" in dict(publish(warehouse, counts=False).shut)[hour_name(0)]
-    assert "the audit has not said which yet" in dict(publish(warehouse).shut)[hour_name(0)]
+    assert "the audit has not named them yet" in dict(publish(warehouse).shut)[hour_name(0)]
     assert shown(warehouse) == ["/1@0"]
 
 
@@ -232,7 +232,7 @@ def test_rows_that_somebody_put_on_main_are_taken_away(warehouse: Warehouse) -> 
     table(warehouse).iceberg.add_files([f"file://{files(warehouse)[0]}"], check_duplicate_files=False)
     assert len(shown(warehouse)) == 3
     done = publish(warehouse, ((0, "OPEN", 2), (HOUR_MS, "COMPLETE", 1)))
-    assert "named by no proof" in dict(done.withdrawn)[hour_name(0)]
+    assert "in no proof" in dict(done.withdrawn)[hour_name(0)]
     assert shown(warehouse) == ["/1@0"]
 
 
@@ -253,8 +253,8 @@ def test_a_compaction_by_others_gets_a_proof_that_links_to_the_one_before(wareho
 def test_a_compaction_that_changed_a_value_withdraws_the_hour(warehouse: Warehouse) -> None:
     publish(warehouse)
     compact(warehouse, MAIN, 0, lambda rows: rows.set_column(0, "path", pa.array(["/x", "/0"])))
-    assert "no proof names" in dict(publish(warehouse).withdrawn)[hour_name(0)]
-    assert "without `--restore HOUR`" in dict(publish(warehouse).shut)[hour_name(0)]
+    assert "in no proof" in dict(publish(warehouse).withdrawn)[hour_name(0)]
+    assert "only with `--restore HOUR`" in dict(publish(warehouse).shut)[hour_name(0)]
     assert publish(warehouse, restore=[0]).published == (hour_name(0),)
     assert len(shown(warehouse)) == 3
 
@@ -344,7 +344,7 @@ def test_the_settings_say_which_losses_do_not_matter(warehouse: Warehouse) -> No
     settings.write_text('[topics.clicks]\ndespite = ["expired"]\n')
     assert publish(warehouse, expired).published == (hour_name(0),)
     settings.write_text('[topics.clicks]\ndespite = ["typo"]\n')
-    with pytest.raises(WarehouseError, match="'typo' is no loss"):
+    with pytest.raises(WarehouseError, match="'typo' is not the name of a loss"):
         publish(warehouse, expired)
 
 

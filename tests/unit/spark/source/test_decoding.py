@@ -95,7 +95,7 @@ def test_what_does_not_fit_is_named_and_the_others_are_rows() -> None:
         7: "schema_mismatch",
     }
     reasons = {one.record.offset: one.reason for one in decoded.rejected}
-    assert "knows no schema with id 99" in reasons[4]
+    assert "has no schema with id 99" in reasons[4]
     assert "1 bytes are left over" in reasons[6]
 
 

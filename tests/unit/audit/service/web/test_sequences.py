@@ -51,4 +51,4 @@ def test_they_are_asked_for_by_topic_and_time(service: Service) -> None:
     assert ask("nobody", T0, T0 + W) == []
     assert http.get("/api/topics").json() == ["clicks"], "a question makes no topic"
     for wrong in ((T0, T0 - 1), (T0, T0 + MOST_SENT_MS + 1)):
-        assert "from_ms and to_ms name the windows" in str(ask("clicks", *wrong))
+        assert "from_ms and to_ms are needed" in str(ask("clicks", *wrong))
