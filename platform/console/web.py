@@ -15,8 +15,8 @@ from starlette.types import ASGIApp
 from ..client.errors import ClientError
 from ..client.groups.group_admin import GroupHasMembers
 from ..errors import HeadraceError
+from ..runtime.monitoring.with_metrics import WithMetrics
 from ..runtime.serving.request_rules import POLICY as POLICY_HEADER
-from ..runtime.serving.with_metrics import WithMetrics
 from .answers import Answers, not_here
 from .asked import Asked
 from .errors import BadRequest

@@ -10,8 +10,8 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from ....runtime.monitoring.with_metrics import WithMetrics
 from ....runtime.serving.threads import Threads
-from ....runtime.serving.with_metrics import WithMetrics
 from ...errors import RegistryError
 from ..forwarding import Forwarding
 from ..registry import SchemaRegistry

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..monitoring.process_metrics import process_metrics
-from ..monitoring.text_format import CONTENT_TYPE, Metric, each, text
+from .process_metrics import process_metrics
+from .text_format import CONTENT_TYPE, Metric, each, text
 
 PATH = "/metrics"
 
