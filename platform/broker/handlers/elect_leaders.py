@@ -13,6 +13,7 @@ from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..event_loop.response_generators import ResponseGenerator
 from ..partitions.placement import NO_LEADER, Placement, placement
+from ..replicas.replicas import Replicas
 from .broker import Broker, required
 from .fan_in import STILL_UNDER_WAY, FanIn
 from .request import Request
@@ -20,7 +21,7 @@ from .request import Request
 KEY, ASKED_VERSION = 43, 2
 LONGEST_MS = 5_000
 """For the preferred replica to take over."""
-LOOK_EVERY_MS = 20
+LOOK_EVERY_MS = 100
 
 Partition = tuple[str, int]
 Outcome = tuple[ErrorCode | None, str | None]
@@ -71,8 +72,7 @@ def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]
         return
     preferred = placed.replicas[0]
     if preferred == broker.settings.broker_id and broker.replicas is not None:
-        broker.replicas.take_over(entry.topic_id, index)
-        _await_leader(broker, partition, preferred, broker.loop.now_ms + LONGEST_MS, done)
+        _take_over(broker, broker.replicas, partition, broker.loop.now_ms + LONGEST_MS, done)
         return
 
     def answered(answer: Any) -> None:
@@ -87,14 +87,17 @@ def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]
     broker.ask_other(preferred, KEY, ASKED_VERSION, {**asked, "topic_partitions": topics}, answered, failed)
 
 
-def _await_leader(broker: Broker, partition: Partition, wanted: int, until_ms: int, done: Callable[[Outcome], None]) -> None:
-    placed = _placed(broker, partition, broker.broker_ids)
+def _take_over(broker: Broker, replicas: Replicas, partition: Partition, until_ms: int, done: Callable[[Outcome], None]) -> None:
+    """Take over, and look until this broker leads. The replica may learn only now that it is in the set, so it is asked again."""
+    wanted = broker.settings.broker_id
+    entry, placed = broker.topics.catalog.topics.get(partition[0]), _placed(broker, partition, broker.broker_ids)
     if placed is not None and placed.leader == wanted:
         done((ErrorCode.NONE, None))
-    elif broker.loop.now_ms >= until_ms:
+    elif entry is None or broker.loop.now_ms >= until_ms:
         done((ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {wanted} has not taken over within {LONGEST_MS} ms: ask again"))
     else:
-        again = partial(_await_leader, broker, partition, wanted, until_ms, done)
+        replicas.take_over(entry.topic_id, partition[1])
+        again = partial(_take_over, broker, replicas, partition, until_ms, done)
         broker.loop.call_at(broker.loop.now_ms + LOOK_EVERY_MS, again)
 
 
