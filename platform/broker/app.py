@@ -10,6 +10,7 @@ import socket
 import threading
 
 from .. import __version__
+from ..coordination.access_rules import AccessRules
 from ..coordination.backup import export
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
@@ -32,6 +33,8 @@ from .groups.group_service import GroupService
 from .groups.offset_commits import OffsetCommits
 from .groups.offset_retention import OffsetRetention
 from .groups.stored_groups import StoredGroups
+from .handlers.access.control import AccessControl, RuleStore
+from .handlers.access.trail import Trail
 from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
@@ -213,6 +216,11 @@ class BrokerProcess:
             advertised={},
             supported=SUPPORTED,
         )
+        access_rules = AccessRules(session)
+        if settings.has_access_rules:
+            pages.doing = "reading access rules"
+            broker.access = access_control(broker, access_rules, zookeeper)
+            broker.access.load()
         copies = TreeCopies(
             loop,
             Worker("tree copies", loop.post),
@@ -279,6 +287,8 @@ class BrokerProcess:
 
         for end in (registry.watch_each(refresh, refresh), brokers.watch(refresh)):
             started("watch", end)
+        if (access := broker.access) is not None:
+            started("access rules", access_rules.watch(lambda: loop.post(access.refresh)))
         pages.phase = "ready"
         self._status.write(
             "ready",
@@ -313,6 +323,22 @@ class BrokerProcess:
         # Another folder's broker took the id while this one's session was lost: two brokers must not answer under one id.
         self._pages.fatal = str(error)
         self._fatal = error
+
+
+def access_control(broker: Broker, store: RuleStore, zookeeper: Worker) -> AccessControl:
+    """Return what holds requests to the rules in `store`."""
+    settings, metrics = broker.settings, broker.metrics
+    if not settings.super_users:
+        log.warning("no_super_users", why="super.users is empty: without rules for them, nobody can read, write or administer")
+    return AccessControl(
+        store,
+        zookeeper,
+        Trail(broker.loop, broker.now_ms, metrics),
+        metrics,
+        api_names={key: api.name for key, api in TABLE.items()},
+        super_users=settings.super_users,
+        allow_if_no_rule=settings.allow_everyone_if_no_rule,
+    )
 
 
 def choose_flusher(loop: Loop) -> Flusher:

@@ -10,6 +10,7 @@
     /mirror/sources/{topic}/{part}               persistent  id of the source's topic of which this is a copy
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+    /rights/rules                                persistent  JSON rules: who may do what
     /leaders/{name}/holder                       ephemeral   JSON url, epoch: the process that leads
     /leaders/{name}/epoch                        persistent  decimal: the epoch of the last leader
 
@@ -28,6 +29,7 @@ BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 CLUSTER_ID = "/cluster/id"
 NEXT_PRODUCER_ID = "/producer_ids/next"
+ACCESS_RULES = "/rights/rules"
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
