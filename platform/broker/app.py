@@ -6,8 +6,8 @@ After kill -9 a restarted broker finds the ZooKeeper node that it left behind, r
 It does not replace another folder's node."""
 
 import os
-import socket
 import threading
+from collections.abc import Callable
 
 from .. import __version__
 from ..coordination.access_rules import AccessRules
@@ -20,6 +20,7 @@ from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
+from ..coordination.users import UserRegistry
 from ..runtime.clock import Clock, SystemClock
 from ..runtime.collector import spare_the_collector
 from ..runtime.lifecycle import Lifecycle, StopSignal
@@ -39,14 +40,14 @@ from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
 from .handlers.router import Router
+from .logins.other_brokers import connect_to_other
+from .logins.users import Users
 from .metrics import UNKNOWN_API
 from .monitoring.group_lag import GroupLag
 from .monitoring.monitoring_pages import MonitoringPages, Parts
 from .network.descriptors import share_out
 from .network.memory_return import MemoryReturn
-from .network.server import Server
-from .network.tls_context import client_context
-from .partitions.catalog import BrokerAddress
+from .network.server import NewGuard, Server
 from .partitions.checkpoints import Checkpoints
 from .partitions.cold_reads import ColdReads
 from .partitions.flusher import FLUSHES_AT_ONCE, Flusher, ThreadFlush
@@ -54,7 +55,7 @@ from .partitions.identity import FolderLock, check_cluster, identify, note_clust
 from .partitions.issued_ids import IssuedIds
 from .partitions.kernel_flush import KernelFlush
 from .partitions.maintenance import Maintenance
-from .partitions.other_brokers import Connect, OtherBrokers, connect_in_the_clear
+from .partitions.other_brokers import OtherBrokers
 from .partitions.partition import PartitionTable
 from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.topics import Topics
@@ -156,7 +157,7 @@ class BrokerProcess:
             check_cluster_id(session, cluster)
             check_age(session, cluster, issued)
 
-        registry, brokers = TopicRegistry(session), BrokerRegistry(session)
+        registry, brokers, user_registry = TopicRegistry(session), BrokerRegistry(session), UserRegistry(session)
 
         zookeeper = Worker("zookeeper", loop.post)
         disk = Worker("disk", loop.post)
@@ -184,6 +185,8 @@ class BrokerProcess:
             check_cluster=check_tree,
             when_ready=others.when_ready,
         )
+        users = Users(user_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
+        users.load()
         pages.doing = "opening logs"
         topics.load()
         started("logs", topics.close)
@@ -210,6 +213,7 @@ class BrokerProcess:
             offsets=OffsetCommits(OffsetRegistry(session), zookeeper),
             groups=groups,
             stored_groups=stored_groups,
+            users=users,
             producer_ids=producer_ids,
             disk=disk,
             cold_reads=cold_reads,
@@ -229,7 +233,8 @@ class BrokerProcess:
             cluster_id=cluster.cluster_id,
             interval_ms=settings.zookeeper_copy_interval_ms,
         )
-        server = Server(loop, Router(broker), settings)
+        logins = Worker("logins", loop.post)
+        server = Server(loop, Router(broker), settings, guard=guards_of(settings, loop, users, logins, self._clock.now_ms))
         server.listen()
         started("connections", server.close)
         ports = server.ports
@@ -259,6 +264,8 @@ class BrokerProcess:
         started("log worker", checkpoints.stop)
         zookeeper.start()
         started("ZooKeeper worker", zookeeper.stop)
+        logins.start()
+        started("logins", logins.stop)
         asking.start()
         started("questions to other brokers", asking.stop)
         cold_reads.start()
@@ -285,7 +292,15 @@ class BrokerProcess:
             copies.note_change()
             loop.post(lambda: topics.refresh(topic))
 
-        for end in (registry.watch_each(refresh, refresh), brokers.watch(refresh)):
+        def refresh_users(user: str | None = None) -> None:
+            loop.post(lambda: users.refresh(user))
+
+        watches = (
+            registry.watch_each(refresh, refresh),
+            brokers.watch(refresh),
+            user_registry.watch_each(refresh_users, refresh_users),
+        )
+        for end in watches:
             started("watch", end)
         if (access := broker.access) is not None:
             started("access rules", access_rules.watch(lambda: loop.post(access.refresh)))
@@ -354,15 +369,11 @@ def choose_flusher(loop: Loop) -> Flusher:
         return threads
 
 
-def connect_to_other(settings: BrokerSettings) -> Connect:
-    """Return what connects to another broker's listener for brokers: with TLS where this broker's own has it."""
-    (between,) = (one for one in settings.listeners if one.name == settings.inter_broker_listener)
-    if not between.has_tls or settings.tls is None:
-        return connect_in_the_clear
-    tls = settings.tls
+def guards_of(settings: BrokerSettings, loop: Loop, users: Users, worker: Worker, now_ms: Callable[[], int]) -> NewGuard | None:
+    """Return what makes the guard of a connection that must log in; None where no listener has a login."""
+    if settings.logins is None:
+        return None
+    # Here, so that a broker without logins does not load what checks certificates and tokens.
+    from .logins.starting import logins_of
 
-    def connect(other: BrokerAddress, within_s: float) -> socket.socket:
-        # Made for each connection, of which there are few, so that a new certificate is used at once.
-        return client_context(tls).wrap_socket(connect_in_the_clear(other, within_s), server_hostname=other.host)
-
-    return connect
+    return logins_of(settings, loop, users, worker, now_ms)

@@ -14,7 +14,8 @@ from ..runtime.whole_file import replace_file
 from .errors import AskedWrongly
 
 HELP = """Copy what ZooKeeper knows of a datacenter into a file, and back into an ensemble that has lost it: topics with their
-settings and brokers, committed offsets, what audit and mirrors have noted. The records are in the brokers' folders, not here.
+settings and brokers, users, committed offsets, what audit and mirrors have noted. The records are in the brokers' folders, not
+here. The file is a secret: passwords can be guessed from what it holds of users.
 
 example: headrace zookeeper export --zookeeper 127.0.0.1:2181/live tree.json"""
 
@@ -54,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "export":
         with _open(session):
             copy = export(session)
-        replace_file(arguments.file, copy.to_json().encode())
+        replace_file(arguments.file, copy.to_json().encode(), mode=0o600)
         print(f"{len(copy.nodes)} nodes of cluster {copy.cluster.cluster_id}, {len(copy.topics)} topics, are in {arguments.file}")
         return 0
     copy = _read(arguments.file)
@@ -81,7 +82,7 @@ def _rebuild(folder: Path, file: Path) -> int:
         copy = with_folders(before, cluster_id, broker_id, held)
     except ValueError as error:
         raise AskedWrongly(f"{folder}: {error}") from None
-    replace_file(file, copy.to_json().encode())
+    replace_file(file, copy.to_json().encode(), mode=0o600)
     new = ", ".join(sorted(set(copy.topics) - set(before.topics if before is not None else ()))) or "none"
     print(f"{file} has {len(copy.topics)} topics; new, with settings unknown and `retention.ms=-1`: {new}")
     return 0

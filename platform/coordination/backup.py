@@ -2,11 +2,11 @@
 
     {"v": 1, "cluster": {"cluster_id", "producer_id_prefix"}, "next_producer_id": n | null, "nodes": {path: text}}
 
-The nodes are the persistent ones that hold something: topics, committed offsets, what audit and mirrors have noted. What lives as
-long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that continue
-without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and leaders'
-epochs continue far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which the copy
-adds to their nodes: to mirrors and to the audit a topic with another id is another topic.
+The nodes are the persistent ones that hold something: topics, users, committed offsets, what audit and mirrors have noted. What
+lives as long as a process (brokers, consumers, owners) registers itself again. The cluster's id is written last: brokers that
+continue without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and
+leaders' epochs continue far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which
+the copy adds to their nodes: to mirrors and to the audit a topic with another id is another topic.
 """
 
 import json
@@ -24,7 +24,7 @@ from .topic_id import id_word, topic_id
 from .values import decimal, json_bytes, read_decimal, read_json
 
 VERSION = 1
-ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, "/audit", "/mirror", "/leaders", "/rights")
+ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, paths.CONFIG, "/audit", "/mirror", "/leaders", "/rights")
 PASSED_OVER = re.compile(r"/consumers/[^/]+/(ids|owners)|/leaders/[^/]+/holder")
 """Below these everything lives as long as a process."""
 LATER_EPOCHS = 1_000_000

@@ -11,6 +11,8 @@
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
     /rights/rules                                persistent  JSON rules: who may do what
+    /config/users/{user}                         persistent  JSON config: what the user logs in with, as Kafka's tools write it
+    /config/login_secret                         persistent  hex digits: a secret of all brokers
     /leaders/{name}/holder                       ephemeral   JSON url, epoch: the process that leads
     /leaders/{name}/epoch                        persistent  decimal: the epoch of the last leader
 
@@ -20,7 +22,7 @@ Source: the paper's registries under today's names of topic and partition (facts
 """
 
 import re
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from .errors import InvalidName
 
@@ -30,6 +32,11 @@ CONSUMERS = "/consumers"
 CLUSTER_ID = "/cluster/id"
 NEXT_PRODUCER_ID = "/producer_ids/next"
 ACCESS_RULES = "/rights/rules"
+CONFIG = "/config"
+CONFIG_USERS = "/config/users"
+LOGIN_SECRET = "/config/login_secret"
+DEFAULT_USER = "<default>"
+"""The step under which Kafka keeps settings of all users."""
 
 _TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
@@ -89,6 +96,18 @@ def broker(broker_id: int) -> str:
 
 def topic(name: str) -> str:
     return f"{BROKER_TOPICS}/{topic_step(name)}"
+
+
+def user(name: str) -> str:
+    """Return a user's path. In it, as in Kafka, what is no letter, digit, '.', '_' or '-' is %XX. Raises InvalidName."""
+    if not name or name in (".", "..") or len(encoded := quote(name, safe="").replace("~", "%7E")) > 249:
+        raise InvalidName("user", name, "1 to 249 characters, counted as Kafka writes them (%XX), not '.' or '..'")
+    return f"{CONFIG_USERS}/{encoded}"
+
+
+def user_of(step: str) -> str:
+    """Return the name of a user that `user` wrote as this step."""
+    return unquote(step)
 
 
 def group(name: str) -> str:

@@ -15,6 +15,7 @@ from .node import Node
 from .session import Session
 from .topic_id import id_of_word, id_word, topic_id
 from .values import json_bytes, read_json
+from .watched_children import watch_each
 
 ATTEMPTS = 10
 """How often a change of a topic starts over because another client changed the topic."""
@@ -161,7 +162,7 @@ class TopicRegistry:
         """Call `callback` on the session's thread, now and after any topic appeared, disappeared or changed. Return what ends the
         watch.
         """
-        return self._watch(callback, lambda _: callback)
+        return watch_each(self._session, paths.BROKER_TOPICS, callback, lambda _: callback)
 
     def watch_each(self, listed: Callable[[], None], changed: Callable[[str], None]) -> Callable[[], None]:
         """Watch as `watch` does, with two callbacks: `listed` after topics appeared or disappeared, `changed` with the topic that
@@ -169,27 +170,7 @@ class TopicRegistry:
 
         For a caller that caches thousands of topics: it must not read all of them for each new one.
         """
-        return self._watch(listed, lambda topic: partial(changed, topic))
-
-    def _watch(self, callback: Callable[[], None], of_topic: Callable[[str], Callable[[], None]]) -> Callable[[], None]:
-        watched: dict[str, Callable[[], None]] = {}
-
-        def on_list() -> None:
-            present = set(self.list())
-            for gone in watched.keys() - present:
-                watched.pop(gone)()
-            for new in sorted(present - watched.keys()):
-                watched[new] = self._session.watch_data(paths.topic(new), of_topic(new))
-            callback()
-
-        end_list = self._session.watch_children(paths.BROKER_TOPICS, on_list)
-
-        def end() -> None:
-            end_list()
-            for end_one in list(watched.values()):
-                end_one()
-
-        return end
+        return watch_each(self._session, paths.BROKER_TOPICS, listed, lambda topic: partial(changed, topic))
 
 
 def _write(partitions: Mapping[int, Sequence[int]], config: Mapping[str, str], stored_id: UUID | None = None) -> bytes:

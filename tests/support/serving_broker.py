@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from uuid import UUID, uuid4
 
-from headrace.broker.app import access_control
+from headrace.broker.app import access_control, guards_of
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
@@ -18,6 +18,7 @@ from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.handlers.broker import Broker
 from headrace.broker.handlers.router import Router
 from headrace.broker.log import PartitionLog
+from headrace.broker.logins.users import Config, Users
 from headrace.broker.network.server import Server
 from headrace.broker.partitions.catalog import Catalog, ReplicaAssignment, TopicEntry, extension
 from headrace.broker.partitions.cold_reads import ColdReads
@@ -222,6 +223,32 @@ class MemoryRules:
         return self.rows
 
 
+class MemoryUsers:
+    """Users' settings in a dictionary."""
+
+    def __init__(self) -> None:
+        self.users: dict[str, Config] = {}
+        self.is_away = False
+
+    def secret(self) -> bytes:
+        return b"secret of the test's brokers"
+
+    def list(self) -> list[str]:
+        return sorted(self.users)
+
+    def read_each(self, users: Sequence[str]) -> Mapping[str, Config]:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        return {name: self.users[name] for name in users if name in self.users}
+
+    def change(self, user: str, change: Callable[[Config], Config]) -> None:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        self.users[user] = change(self.users.get(user, {}))
+        if not self.users[user]:
+            del self.users[user]
+
+
 class ServingBroker:
     """Serves on a free port while entered. `topics` are created first: name to (partitions, settings)."""
 
@@ -234,6 +261,7 @@ class ServingBroker:
     ) -> None:
         words = [f"{name}={value}" for name, value in (settings or {}).items()]
         self.settings = broker_settings.from_words(data=folder, zookeeper="played", port=0, words=words)
+        self.wall_ms = NOW_MS
         self.loop = Loop()
         self.table = PartitionTable()
         self.offsets = MemoryOffsets()
@@ -244,6 +272,10 @@ class ServingBroker:
         flusher = ThreadFlush(Worker("flushers", self.loop.post, threads=FLUSHES_AT_ONCE))
         self.maintenance = Maintenance(self.loop, self._disk, flusher, self.settings, lambda: NOW_MS)
         self.topics = MemoryTopics(folder, self.table, self.maintenance, self.settings.topic_defaults)
+        self.user_registry = MemoryUsers()
+        self.users = Users(self.user_registry, self._worker, lambda after_ms, call: None)
+        self.users.load()
+        self._logins = Worker("logins", self.loop.post)
         traces = StoredGroups(self.offsets, self._worker)
         self.context = Broker(
             settings=self.settings,
@@ -254,6 +286,7 @@ class ServingBroker:
             offsets=OffsetCommits(self.offsets, self._worker),
             groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
             stored_groups=traces,
+            users=self.users,
             producer_ids=ProducerIdAllocator(self.blocks, self._worker),
             disk=self._disk,
             cold_reads=self.cold_reads,
@@ -263,7 +296,8 @@ class ServingBroker:
         self.rules = MemoryRules()
         if self.settings.has_access_rules:
             self.context.access = access_control(self.context, self.rules, self._worker)
-        self.server = Server(self.loop, Router(self.context), self.settings)
+        guard = guards_of(self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms)
+        self.server = Server(self.loop, Router(self.context), self.settings, guard=guard)
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
         for name, wanted in (topics or {}).items():
             count, config = (wanted, {}) if isinstance(wanted, int) else wanted
@@ -275,6 +309,7 @@ class ServingBroker:
         self.context.advertised = {name: ("127.0.0.1", port) for name, port in ports.items()}
         self.maintenance.start(self.table)
         self._worker.start()
+        self._logins.start()
         self.cold_reads.start()
         self._thread.start()
         return self
@@ -284,6 +319,7 @@ class ServingBroker:
         self._thread.join(10)
         self.offsets.gate.set()
         self._worker.stop()
+        self._logins.stop()
         self.cold_reads.stop()
         self.maintenance.stop()
         self.server.close()

@@ -20,6 +20,7 @@ from ..event_loop.worker import Worker
 from ..groups.group_service import GroupService
 from ..groups.offset_commits import OffsetCommits
 from ..groups.stored_groups import StoredGroups
+from ..logins.users import Users
 from ..metrics import BrokerMetrics
 from ..partitions.catalog import Catalog, ReplicaAssignment
 from ..partitions.cold_reads import ColdReads
@@ -88,6 +89,8 @@ class Broker:
     """Groups of Kafka clients that have members."""
     stored_groups: StoredGroups
     """Groups as ZooKeeper has them."""
+    users: Users
+    """Who may log in."""
     producer_ids: ProducerIdAllocator
     disk: Worker
     """Runs jobs that wait for the disk, except flushes."""

@@ -127,6 +127,7 @@ class Connection(Generic[Template]):
         if self.is_closed:
             return
         self.is_closed = True
+        self.peer.guard = None  # it refers to the peer
         self._frames.stop()
         self._shared.loop.unregister(self.fd)
         self._socket.close()

@@ -163,6 +163,10 @@ class FrameRunner(Generic[Template]):
         if size < SMALLEST_FRAME:
             raise FrameRefused(f"a frame of {size} bytes: the smallest request has {SMALLEST_FRAME}", "size")
         largest = self._dispatch.largest(0 if api_key is None else api_key)
+        if (guard := self._peer.guard) is not None:
+            if api_key is not None and size <= largest:
+                guard.check(api_key)  # before the whole request is in memory
+            largest = min(largest, guard.largest_frame or largest)
         if size > largest:
             if size >> 16 == TLS_HELLO:
                 raise FrameRefused(

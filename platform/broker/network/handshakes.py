@@ -12,13 +12,15 @@ from select import EPOLLIN, EPOLLOUT
 
 from ..event_loop.loop import Loop
 from .peer import Peer
+from .principal import ANONYMOUS, Principal
 from .tls_context import ServerTls
 from .tls_stream import TlsStream
 
 LOOK_EVERY_MS = 500
 """How often it looks for late handshakes and changed files."""
 
-Done = Callable[[TlsStream], None]
+Done = Callable[[TlsStream, Principal], None]
+"""Gets whose certificate the client showed; ANONYMOUS without one."""
 Failed = Callable[[str], None]
 
 
@@ -48,13 +50,34 @@ class Handshakes:
         self._loop.close()
 
     def begin(self, accepted: socket.socket, peer: Peer, done: Done, failed: Failed) -> None:
-        """Begin one. `accepted` must not block. `failed` gets the reason, after the socket was closed."""
+        """Begin one. `accepted` must not block. `failed` gets the reason, after the socket was closed. A peer with a guard logs
+        in and is asked for no certificate.
+        """
         self._loop.post(lambda: self._begin(accepted, peer, done, failed))
 
     def _begin(self, accepted: socket.socket, peer: Peer, done: Done, failed: Failed) -> None:
-        handshake = _Handshake(self._loop, TlsStream(accepted, self._tls.context, self._raw), done, failed, self._ended)
+        logs_in = peer.guard is not None
+        context = self._tls.context_of_logins if logs_in else self._tls.context
+
+        def connected(stream: TlsStream) -> None:
+            try:
+                certificate = None if logs_in else stream.certificate
+                principal = ANONYMOUS if certificate is None else self._principal_of(certificate)
+            except ValueError as error:
+                stream.close()
+                failed(str(error))
+            else:
+                done(stream, principal)
+
+        handshake = _Handshake(self._loop, TlsStream(accepted, context, self._raw), connected, failed, self._ended)
         self._open[handshake] = self._loop.now_ms + self._within_ms
         handshake.start()
+
+    def _principal_of(self, certificate: bytes) -> Principal:
+        # Here, so that a broker that asks for no certificates does not load what reads them.
+        from .distinguished_name import principal_of
+
+        return principal_of(certificate, self._tls.principal_rules)
 
     def _ended(self, handshake: "_Handshake") -> None:
         self._open.pop(handshake, None)
@@ -74,7 +97,14 @@ class Handshakes:
 class _Handshake:
     """One handshake. Owns the socket until `done`."""
 
-    def __init__(self, loop: Loop, stream: TlsStream, done: Done, failed: Failed, ended: "Callable[[_Handshake], None]") -> None:
+    def __init__(
+        self,
+        loop: Loop,
+        stream: TlsStream,
+        done: Callable[[TlsStream], None],
+        failed: Failed,
+        ended: "Callable[[_Handshake], None]",
+    ) -> None:
         self._loop = loop
         self._stream = stream
         self._done = done

@@ -8,6 +8,16 @@ from .principal import ANONYMOUS, Principal
 class Guard(Protocol):
     """Decides which requests a connection may send while its login is wanted, under way, or may end."""
 
+    @property
+    def deadline_ms(self) -> int | None:
+        """Monotonic: when the connection is closed. None: not."""
+        ...
+
+    @property
+    def largest_frame(self) -> int | None:
+        """The largest request in bytes. None: as for every connection."""
+        ...
+
     def check(self, api_key: int) -> None:
         """Return when a request of this API may be answered. Raises: FrameRefused; the connection is then closed."""
         ...

@@ -21,7 +21,8 @@ from ..settings.listeners import Listener
 from .connection import Connection
 from .frame_runner import Dispatch, Template
 from .handshakes import Handshakes
-from .peer import Peer
+from .peer import Guard, Peer
+from .principal import Principal
 from .receive_buffer import SCRATCH_BYTES, BufferPool, ReceiveBuffer
 from .tls_connection import TlsConnection
 from .tls_context import ServerTls
@@ -38,11 +39,17 @@ CONNECTION_BYTES = 4 << 10
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
+NewGuard = Callable[[Peer], Guard]
+
+
 class Server(Generic[Template]):
     """Serves `dispatch` on all listeners."""
 
-    def __init__(self, loop: Loop, dispatch: Dispatch[Template], settings: BrokerSettings) -> None:
-        """Raises: TlsRefused."""
+    def __init__(
+        self, loop: Loop, dispatch: Dispatch[Template], settings: BrokerSettings, *, guard: NewGuard | None = None
+    ) -> None:
+        """`guard` makes one for a connection to a listener with a login. Raises: TlsRefused."""
+        self._guard = guard
         self.loop = loop
         self.dispatch = dispatch
         self.output_max_bytes = settings.output_max_bytes
@@ -180,6 +187,9 @@ class Server(Generic[Template]):
                     self.rejections.warning("accept_failed", error=str(error))
                 return
             peer = Peer(f"{address[0]}:{address[1]}", listener.name)
+            if listener.has_login:
+                assert self._guard is not None, "a listener with a login has a guard"
+                peer.guard = self._guard(peer)
             if len(self._connections) + self._handshake_count >= self._settings.max_connections:
                 accepted.close()
                 self.rejections.warning("too_many_connections", peer=peer.address, limit=self._settings.max_connections)
@@ -201,8 +211,9 @@ class Server(Generic[Template]):
         assert self._handshakes is not None, "a listener with TLS has settings for it"
         self._handshake_count += 1
 
-        def connected(stream: TlsStream) -> None:
+        def connected(stream: TlsStream, principal: Principal) -> None:
             self._handshake_count -= 1
+            peer.principal = principal
             if self._listening:
                 self._add(TlsConnection(stream, peer, self))
             else:
@@ -215,7 +226,7 @@ class Server(Generic[Template]):
         self._handshakes.begin(
             accepted,
             peer,
-            lambda stream: self.loop.post(lambda: connected(stream)),
+            lambda stream, principal: self.loop.post(lambda: connected(stream, principal)),
             lambda why: self.loop.post(lambda: refused(why)),
         )
 
@@ -233,6 +244,10 @@ class Server(Generic[Template]):
         self.loop.call_at(now_ms + SWEEP_EVERY_MS, self._sweep)
         settings = self._settings
         for connection in list(self._connections.values()):
+            guard = connection.peer.guard
+            if guard is not None and guard.deadline_ms is not None and now_ms > guard.deadline_ms:
+                connection.refuse("login_not_done", "the client did not log in in time, or stays after a failed login")
+                continue
             if connection.is_waiting:
                 # A peer that does not read its response counts as idle too, unless its fetch is parked.
                 if now_ms - connection.last_active_ms > settings.connections_max_idle_ms + settings.fetch_max_wait_ms:

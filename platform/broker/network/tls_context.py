@@ -20,14 +20,14 @@ Signature = tuple[tuple[int, int, int], ...]
 """Modification time (ns), size and inode of each file."""
 
 
-def server_context(settings: TlsSettings) -> ssl.SSLContext:
-    """Return the context of the listeners. Raises: TlsRefused."""
+def server_context(settings: TlsSettings, *, client_auth: str | None = None) -> ssl.SSLContext:
+    """Return the context of the listeners. `client_auth`: instead of the settings'. Raises: TlsRefused."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_versions(context, settings)
     # A renegotiation would let a client make the broker calculate again and again.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     _load_own(context, settings)
-    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
+    context.verify_mode = _CLIENT_AUTH[client_auth or settings.client_auth]
     if settings.truststore is not None:
         _load_trusted(context, settings.truststore)
     return context
@@ -47,13 +47,14 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 class ServerTls:
-    """The present context of the listeners."""
+    """The present contexts of the listeners."""
 
     def __init__(self, settings: TlsSettings) -> None:
         """Raises: TlsRefused."""
         self._settings = settings
         self._signature = self._look()
-        self.context = server_context(settings)
+        self.principal_rules = settings.principal_rules
+        self._make()
 
     def refresh(self) -> None:
         """Read the files again if they have changed."""
@@ -62,11 +63,17 @@ class ServerTls:
             return
         self._signature = signature
         try:
-            self.context = server_context(self._settings)
+            self._make()
         except TlsRefused as refused:
             log.warning("certificates_not_reloaded", why=str(refused))
         else:
             log.info("certificates_reloaded", keystore=str(self._settings.keystore))
+
+    def _make(self) -> None:
+        context = server_context(self._settings)
+        self.context_of_logins = server_context(self._settings, client_auth="none")
+        """For listeners whose clients log in: they need no certificate, as in Apache Kafka."""
+        self.context = context
 
     def _look(self) -> Signature | None:
         """Return None while a file is missing."""

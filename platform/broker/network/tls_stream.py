@@ -49,6 +49,11 @@ class TlsStream:
         """Whether a read would return at once, whatever epoll says."""
         return self._may_have_more or self._saw_end
 
+    @property
+    def certificate(self) -> bytes | None:
+        """The client's own certificate (DER) after the handshake, None when it showed none."""
+        return self._tls.getpeercert(binary_form=True)
+
     def handshake(self) -> bool:
         """Go on with the handshake as far as the socket allows. Return whether it has ended. Raises: OSError, ssl.SSLError."""
         while True:

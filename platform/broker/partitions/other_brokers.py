@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any
 
 from ...runtime.logs import get_logger
 from ...wire.errors import WireError
@@ -114,17 +115,21 @@ def _served(connection: socket.socket, topics: Collection[str]) -> set[str]:
         "include_cluster_authorized_operations": False,
         "include_topic_authorized_operations": False,
     }
-    content = control.write_request_header(METADATA, VERSION, 1, "headrace-broker") + control.encode_request(
-        METADATA, VERSION, message
-    )
+    decoded = ask(connection, METADATA, VERSION, message)
+    return {topic.name for topic in decoded.topics if not topic.error_code}
+
+
+def ask(connection: socket.socket, api_key: int, version: int, message: Mapping[str, object]) -> Any:
+    """Send one request and return its response. Raises OSError, WireError."""
+    head = control.write_request_header(api_key, version, 1, "headrace-broker")
+    content = head + control.encode_request(api_key, version, message)
     connection.sendall(struct.pack(">i", len(content)) + content)
     (size,) = struct.unpack(">i", _exactly(connection, 4))
     if not 0 <= size <= LARGEST_ANSWER_BYTES:
         raise ConnectionError(f"it announces a response of {size} bytes")
     answer = _exactly(connection, size)
-    _, at = control.read_response_header(METADATA, VERSION, answer)
-    decoded = control.decode_response(METADATA, VERSION, memoryview(answer)[at:])
-    return {topic.name for topic in decoded.topics if not topic.error_code}
+    _, at = control.read_response_header(api_key, version, answer)
+    return control.decode_response(api_key, version, memoryview(answer)[at:])
 
 
 def _exactly(connection: socket.socket, size: int) -> bytes:

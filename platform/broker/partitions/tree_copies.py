@@ -72,7 +72,7 @@ class TreeCopies:
         found = self._export()
         if found.cluster.cluster_id != self._cluster_id:
             raise OtherTree(f"the folder is of the cluster {self._cluster_id}, ZooKeeper of {found.cluster.cluster_id}")
-        replace_file(self._file, found.to_json().encode(), is_durable=True)
+        replace_file(self._file, found.to_json().encode(), is_durable=True, mode=0o600)
 
     def _copied(self, _: None) -> None:
         self._is_failing = False

@@ -13,6 +13,7 @@ from ..errors import SettingsRefused
 from . import sources, topic_settings
 from .definitions import AUTHORIZERS, NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, principals
 from .listeners import Listener, listener_parts, listeners_of, split
+from .login_settings import OF_LISTENER, OF_MECHANISMS, LoginSettings, login_settings
 from .sources import ENVIRONMENT_PREFIX, Given
 from .tls_settings import TlsSettings, tls_settings
 
@@ -46,6 +47,8 @@ class BrokerSettings:
     """The name of the listener that other brokers connect to."""
     tls: TlsSettings | None = None
     """None: no listener has TLS."""
+    logins: LoginSettings | None = None
+    """None: no listener has a login."""
     broker_id: int = 1
     status_file: Path | None = None
     http_host: str = "127.0.0.1"
@@ -65,6 +68,10 @@ class BrokerSettings:
     unfinished_requests_max_bytes: int
     max_connections: int
     connections_max_idle_ms: int
+    connections_max_reauth_ms: int = 0
+    connection_failed_authentication_delay_ms: int = 100
+    oauth_clock_skew_seconds: int = 30
+    oauth_jwks_refresh_ms: int = 3_600_000
     request_read_timeout_ms: int
     output_max_bytes: int
     unread_answers_max_bytes: int
@@ -124,6 +131,7 @@ def from_words(
     flags = {"--data": ("log.dirs", data), "--zookeeper": ("zookeeper.connect", zookeeper), "--id": ("broker.id", broker_id)}
     flags["--http-port"] = ("http.port", http_port)
     given |= {name: Given(str(value), flag) for flag, (name, value) in flags.items() if value is not None}
+    of_listeners = {name: given.pop(name).value for name in list(given) if _is_of_listener(name)}
     known = known_names()
     faults.extend(_unknown(name, one, known) for name, one in given.items() if name not in known)
     values = {name: _word(name, given.get(name), word, faults) for name, word in WORDS.items()}
@@ -146,6 +154,7 @@ def from_words(
     numbers = {number.field: _whole_number(name, given.get(name), number, faults) for name, number in NUMBERS.items()}
     if numbers["group_min_session_timeout_ms"] > numbers["group_max_session_timeout_ms"]:
         faults.append("group.min.session.timeout.ms is above group.max.session.timeout.ms: no member could satisfy both")
+    logins = login_settings(values, numbers, listeners, between, of_listeners, faults)
     topic_defaults = _topic_defaults(given, faults)
     if faults:
         raise SettingsRefused(faults)
@@ -155,6 +164,7 @@ def from_words(
         listeners=listeners,
         inter_broker_listener=between,
         tls=tls,
+        logins=logins,
         broker_id=int(values["broker.id"] or 1),
         status_file=status_file,
         http_host=values["http.host"] or "127.0.0.1",
@@ -175,6 +185,10 @@ def from_words(
 def known_names() -> list[str]:
     """Return every name that `--set`, the environment and the file accept, sorted."""
     return sorted([*NUMBERS, *WORDS, *_topic_settings_by_broker_name()])
+
+
+def _is_of_listener(name: str) -> bool:
+    return name.startswith(OF_LISTENER) and name.endswith(OF_MECHANISMS)
 
 
 def _topic_settings_by_broker_name() -> dict[str, topic_settings.TopicSetting]:
@@ -267,12 +281,13 @@ def _take_flags(
 def _check_reach(listeners: Sequence[Listener], values: Mapping[str, str | None], faults: list[str]) -> None:
     """Refuse to serve other machines without asking them who they are."""
     for one in listeners:
-        asks = one.has_tls and values["ssl.client.auth"] == "required"
+        asks = one.has_tls and (one.has_login or values["ssl.client.auth"] == "required")
         if not is_loopback(one.host) and not asks and values["listeners.insecure.allowed"] != "true":
             faults.append(
-                f"listeners: other machines reach {one.host}, and {one.name} asks them for no certificate: listen on the "
-                f"loopback; or give it TLS (SSL://{_bracketed(one.host)}:{one.port}) and ssl.client.auth=required; or set "
-                "listeners.insecure.allowed=true if only trusted clients can reach it"
+                f"listeners: other machines reach {one.host}, and {one.name} does not ask them who they are over TLS: listen on "
+                f"the loopback; or take TLS and a login (SASL_SSL://{_bracketed(one.host)}:{one.port}), or TLS and certificates "
+                f"(SSL://{_bracketed(one.host)}:{one.port} and ssl.client.auth=required); or set listeners.insecure.allowed=true "
+                "if only trusted clients can reach it"
             )
     http_host = values["http.host"] or "127.0.0.1"
     if values["http.port"] is not None and not is_loopback(http_host) and values["http.token.file"] is None:

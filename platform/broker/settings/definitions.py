@@ -7,7 +7,17 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from . import principal_rules
 from .listeners import DEFAULT_MAP, listener_parts, split
+from .login_settings import (
+    ALGORITHMS,
+    DEFAULT_ALGORITHMS,
+    DEFAULT_MECHANISMS,
+    MECHANISMS,
+    PLAIN,
+    SCRAM,
+    url_fault,
+)
 from .tls_settings import CLIENT_AUTH, VERSIONS
 from .topic_settings import LARGEST_INT32
 
@@ -49,6 +59,26 @@ NUMBERS: Mapping[str, Number] = {
     ),
     "max.connections": _number(
         "max_connections", 10_000, 1, doc="Maximum number of open connections. Further ones are closed at once."
+    ),
+    "connections.max.reauth.ms": _number(
+        "connections_max_reauth_ms",
+        0,
+        0,
+        doc="A client must log in again within this time, else its connection is closed at its next request. A token's end"
+        " counts, too. 0: a login holds as long as its connection.",
+    ),
+    "connection.failed.authentication.delay.ms": _number(
+        "connection_failed_authentication_delay_ms",
+        100,
+        0,
+        10_000,
+        doc="How long a failed login waits for its response.",
+    ),
+    "sasl.oauthbearer.clock.skew.seconds": _number(
+        "oauth_clock_skew_seconds", 30, 0, 600, doc="Tolerated difference to the clock of a token's issuer."
+    ),
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _number(
+        "oauth_jwks_refresh_ms", 3_600_000, 1_000, doc="The keys of tokens are fetched again after this time."
     ),
     "connections.max.idle.ms": _number(
         "connections_max_idle_ms", 600_000, 100, doc="An idle connection is closed after this time."
@@ -263,7 +293,8 @@ WORDS: Mapping[str, Word] = {
     "listeners": Word(
         default="PLAINTEXT://127.0.0.1:9092",
         check=_listeners,
-        doc="Addresses to listen on: NAME://HOST:PORT[,...]. PLAINTEXT is without TLS, SSL with it. Port 0: any free port.",
+        doc="Addresses to listen on: NAME://HOST:PORT[,...]. SSL and SASL_SSL have TLS, SASL_SSL and SASL_PLAINTEXT a login."
+        " Port 0: any free port.",
     ),
     "advertised.listeners": Word(
         default=None,
@@ -271,7 +302,9 @@ WORDS: Mapping[str, Word] = {
         doc="Addresses that clients and other brokers connect to, by listener, where they differ from those listened on.",
     ),
     "listener.security.protocol.map": Word(
-        default=DEFAULT_MAP, check=lambda _: None, doc="The protocol of each listener's name: NAME:PLAINTEXT or NAME:SSL."
+        default=DEFAULT_MAP,
+        check=lambda _: None,
+        doc="The protocol of each listener's name: NAME:PROTOCOL. PLAINTEXT, SSL, SASL_SSL or SASL_PLAINTEXT.",
     ),
     "inter.broker.listener.name": Word(
         default=None, check=lambda _: None, doc="The listener that other brokers connect to. Not set: the first."
@@ -296,6 +329,36 @@ WORDS: Mapping[str, Word] = {
         check=_one_of("https", ""),
         doc="https: the certificate of another broker must name the host that it is reached at. Empty: not checked.",
     ),
+    "ssl.principal.mapping.rules": Word(
+        default="DEFAULT",
+        check=principal_rules.fault_of,
+        doc="How a client's certificate gives its principal: RULE:pattern/replacement/[LU], DEFAULT. First match counts.",
+    ),
+    "sasl.enabled.mechanisms": Word(
+        default=DEFAULT_MECHANISMS,
+        check=_subset_of(*MECHANISMS),
+        doc="What clients may log in with. listener.name.NAME.sasl.enabled.mechanisms says it for one listener.",
+    ),
+    "sasl.mechanism.inter.broker.protocol": Word(
+        default=SCRAM[-1], check=_one_of(*SCRAM, PLAIN), doc="What this broker logs in to other brokers with."
+    ),
+    "sasl.inter.broker.username": Word(
+        default=None, check=lambda _: None, doc="The user as whom this broker logs in to other brokers."
+    ),
+    "sasl.inter.broker.password": Word(default=None, check=lambda _: None, doc="That user's password.", is_secret=True),
+    "sasl.oauthbearer.jwks.endpoint.url": Word(
+        default=None, check=url_fault, doc="Address of the keys (JWKS) that sign tokens. Redirects are not followed."
+    ),
+    "sasl.oauthbearer.jwks.ca.location": Word(
+        default=None, check=_file, doc="PEM file with the CAs of that address. Not set: the system's."
+    ),
+    "sasl.oauthbearer.expected.issuer": Word(default=None, check=lambda _: None, doc="The claim iss of each token is this text."),
+    "sasl.oauthbearer.expected.audience": Word(
+        default=None, check=lambda _: None, doc="The claim aud of each token is or has this text."
+    ),
+    "sasl.oauthbearer.algorithms": Word(
+        default=DEFAULT_ALGORITHMS, check=_subset_of(*ALGORITHMS), doc="How tokens may be signed."
+    ),
     "http.host": Word(default="127.0.0.1", check=host_fault, doc="Address of /metrics, /healthz and /readyz."),
     "http.token.file": Word(
         default=None,
@@ -308,7 +371,7 @@ WORDS: Mapping[str, Word] = {
     "listeners.insecure.allowed": Word(
         default="false",
         check=_one_of("true", "false"),
-        doc="Let other machines reach a listener that asks for no certificate: they can read, write and delete everything.",
+        doc="Let other machines reach a listener without TLS, or without login: they can read, write and delete everything.",
     ),
     "authorizer.class.name": Word(
         default=None,

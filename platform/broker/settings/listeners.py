@@ -6,9 +6,9 @@ Source: Kafka's settings `listeners`, `advertised.listeners`, `listener.security
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-PLAINTEXT, SSL = "PLAINTEXT", "SSL"
-PROTOCOLS = (PLAINTEXT, SSL)
-DEFAULT_MAP = "PLAINTEXT:PLAINTEXT,SSL:SSL"
+PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL = "PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"
+PROTOCOLS = (PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL)
+DEFAULT_MAP = ",".join(f"{one}:{one}" for one in PROTOCOLS)
 ALL_ADDRESSES = ("0.0.0.0", "::")
 
 
@@ -28,7 +28,12 @@ class Listener:
 
     @property
     def has_tls(self) -> bool:
-        return self.protocol == SSL
+        return self.protocol in (SSL, SASL_SSL)
+
+    @property
+    def has_login(self) -> bool:
+        """Whether clients must log in (SASL)."""
+        return self.protocol in (SASL_PLAINTEXT, SASL_SSL)
 
 
 def listener_parts(value: str) -> tuple[str, str, str]:
@@ -66,7 +71,7 @@ def listeners_of(
         taken.add((host, port))
         protocol = protocols.get(name)
         if protocol is None:
-            faults.append(f"listeners: {name} has no protocol: add {name}:SSL (or :PLAINTEXT) to listener.security.protocol.map")
+            faults.append(f"listeners: {name} has no protocol: add {name}:SASL_SSL, say, to listener.security.protocol.map")
             continue
         host = host or ALL_ADDRESSES[0]
         shown_host, shown_port = advertised_parts.pop(name, (host, "0"))
@@ -98,11 +103,8 @@ def _protocols(protocol_map: str, faults: list[str]) -> Iterator[tuple[str, str]
         name, protocol = name.strip().upper(), protocol.strip().upper()
         if not mark or not name:
             faults.append(f"listener.security.protocol.map: {entry!r} is not NAME:PROTOCOL")
-        elif protocol.startswith("SASL_"):
-            if protocol != name:  # Kafka's own default map names them; they count where a listener has one
-                faults.append(f"listener.security.protocol.map: {name} has {protocol}: there are no logins yet, take SSL")
         elif protocol not in PROTOCOLS:
-            faults.append(f"listener.security.protocol.map: {name} has {protocol!r}, which is neither {' nor '.join(PROTOCOLS)}")
+            faults.append(f"listener.security.protocol.map: {name} has {protocol!r}, which is none of {', '.join(PROTOCOLS)}")
         else:
             yield name, protocol
 

@@ -4,6 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from .principal_rules import DEFAULT_RULES, PrincipalRules
+
 VERSIONS = ("TLSv1.2", "TLSv1.3")
 CLIENT_AUTH = ("none", "requested", "required")
 
@@ -22,6 +24,8 @@ class TlsSettings:
     versions: tuple[str, ...] = VERSIONS
     checks_host_names: bool = True
     """Whether the certificate of another broker must name its host."""
+    principal_rules: PrincipalRules = DEFAULT_RULES
+    """How a client's certificate gives its principal's name."""
 
 
 def tls_settings(values: Mapping[str, str | None], *, is_needed: bool, faults: list[str]) -> TlsSettings | None:
@@ -40,5 +44,6 @@ def tls_settings(values: Mapping[str, str | None], *, is_needed: bool, faults: l
         truststore=None if truststore is None else Path(truststore),
         client_auth=client_auth,
         versions=tuple(one.strip() for one in (values["ssl.enabled.protocols"] or "").split(",")),
+        principal_rules=PrincipalRules.parse(values["ssl.principal.mapping.rules"] or "DEFAULT"),
         checks_host_names=(values["ssl.endpoint.identification.algorithm"] or "none").lower() == "https",
     )

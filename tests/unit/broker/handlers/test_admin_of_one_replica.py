@@ -82,17 +82,6 @@ def test_there_are_no_quotas(client: RawClient, version: int) -> None:
     assert [(one.entity_type, one.entity_name) for one in refused.entity] == [("user", None)]
 
 
-def test_there_are_no_users(client: RawClient) -> None:
-    assert client.ask(50, 0, {"users": None}).results == ()
-    (unknown,) = client.ask(50, 0, {"users": [{"name": "ann"}]}).results
-    assert (unknown.user, unknown.error_code) == ("ann", ErrorCode.RESOURCE_NOT_FOUND)
-    ann = {"name": "ann", "mechanism": 1}
-    asked = {"deletions": [ann], "upsertions": [{**ann, "iterations": 4096, "salt": b"s", "salted_password": b"p"}]}
-    (refused,) = client.ask(51, 0, asked).results
-    assert (refused.user, refused.error_code) == ("ann", ErrorCode.UNSUPPORTED_SASL_MECHANISM)
-    assert "no users" in refused.error_message
-
-
 def test_the_producers_of_a_partition_are_described(client: RawClient) -> None:
     client.produce("clicks", batch(b"one", b"two", producer_id=4_000, epoch=3, sequence=0))
     client.produce("clicks", batch(b"three", producer_id=4_000, epoch=3, sequence=2))

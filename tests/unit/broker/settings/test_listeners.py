@@ -63,9 +63,7 @@ def test_brokers_meet_on_the_first_listener_unless_another_is_named_and_without_
         ),
         (["listeners=SSL://127.0.0.1:1,SSL://127.0.0.1:2"], "two are called SSL"),
         (["listeners=PLAINTEXT://127.0.0.1:1,SSL://127.0.0.1:1"], "two have the address 127.0.0.1:1"),
-        (["listeners=SASL_SSL://127.0.0.1:1"], "SASL_SSL has no protocol"),
-        (["listener.security.protocol.map=IN:SASL_SSL"], "there are no logins yet"),
-        (["listener.security.protocol.map=IN:TLS"], "neither PLAINTEXT nor SSL"),
+        (["listener.security.protocol.map=IN:TLS"], "which is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
         (["listener.security.protocol.map=IN"], "'IN' is not NAME:PROTOCOL"),
         (["inter.broker.listener.name=SSL"], "SSL is not one of listeners (PLAINTEXT)"),
         (["advertised.listeners=SSL://h:1"], "SSL is not one of listeners"),
@@ -92,7 +90,7 @@ def test_other_machines_are_served_over_tls_with_certificates_and_not_without() 
     reached = ("listeners=SSL://10.0.0.1:9093", *STORES)
     assert given(*reached).listeners[0].host == "10.0.0.1"
     message = faults(*reached, "ssl.client.auth=requested")
-    assert "asks them for no certificate" in message
+    assert "does not ask them who they are over TLS" in message
     assert "ssl.client.auth=required" in message
 
 
