@@ -107,9 +107,6 @@ def _name_and_error(topic: Any, error: ErrorCode) -> Fields:
     return {"name": topic.name, **_error(error)}
 
 
-# Groups
-
-
 def _find_coordinator(asked: Asked) -> Steps:
     request = asked.request
     operation_on = {0: Resource.GROUP, 1: Resource.TRANSACTIONAL_ID}
@@ -227,9 +224,6 @@ def _describe_groups(asked: Asked) -> Steps:
 
     return Passed(asked.request, edit)
     yield
-
-
-# Topics
 
 
 def _create_topics(asked: Asked) -> Steps:
@@ -440,3 +434,10 @@ CHECKS: Mapping[int, Check] = {
     ),
 }
 """By API key, every one of `api_table` but Produce, Fetch, Metadata and those that want no right."""
+
+
+def needs_of(api_key: int) -> tuple[Need, ...]:
+    """Return the rights that an API wants, for the manual."""
+    if api_key == METADATA:
+        return METADATA_NEEDS
+    return IN_HANDLER.get(api_key) or (CHECKS[api_key].needs if api_key in CHECKS else ())
