@@ -26,6 +26,7 @@ from ..runtime.collector import spare_the_collector
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.monitoring.http_server import HttpServer
+from ..runtime.rate_limited_log import RateLimitedLog
 from ..runtime.status import StatusFile
 from .errors import BrokerError
 from .event_loop.loop import Loop
@@ -234,7 +235,9 @@ class BrokerProcess:
             interval_ms=settings.zookeeper_copy_interval_ms,
         )
         logins = Worker("logins", loop.post)
-        server = Server(loop, Router(broker), settings, guard=guards_of(settings, loop, users, logins, self._clock.now_ms))
+        login_log = RateLimitedLog(log, lambda: loop.now_ms)
+        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log)
+        server = Server(loop, Router(broker), settings, guard=guard)
         server.listen()
         started("connections", server.close)
         ports = server.ports
@@ -245,7 +248,7 @@ class BrokerProcess:
             partitions=table,
             connections=server,
             accepted=lambda: server.accepted_count,
-            rejections=lambda: server.rejections.counts,
+            rejections=lambda: server.rejections.counts | login_log.counts,
             flushes=lambda: (maintenance.flush_durations, maintenance.failed_flush_count),
             cold_reads=lambda: (cold_reads.count, cold_reads.bytes),
             groups=lambda: [(group.state.value, len(group.members)) for group in groups.all()],
@@ -369,11 +372,18 @@ def choose_flusher(loop: Loop) -> Flusher:
         return threads
 
 
-def guards_of(settings: BrokerSettings, loop: Loop, users: Users, worker: Worker, now_ms: Callable[[], int]) -> NewGuard | None:
+def guards_of(
+    settings: BrokerSettings,
+    loop: Loop,
+    users: Users,
+    worker: Worker,
+    now_ms: Callable[[], int],
+    failures: RateLimitedLog,
+) -> NewGuard | None:
     """Return what makes the guard of a connection that must log in; None where no listener has a login."""
     if settings.logins is None:
         return None
     # Here, so that a broker without logins does not load what checks certificates and tokens.
     from .logins.starting import logins_of
 
-    return logins_of(settings, loop, users, worker, now_ms)
+    return logins_of(settings, loop, users, worker, now_ms, failures)

@@ -13,12 +13,13 @@ from ..broker.logins.scram_credential import HASHES, LEAST_ITERATIONS, MOST_ITER
 from ..client import scram_users
 from ..coordination.session import Session
 from ..coordination.users import Config, UserRegistry
+from ..wire import scram_client
 from .chosen_cluster import action, connected, options
 from .errors import AskedWrongly
 
 HELP = """Add, list and remove the users of a cluster: this platform's, or any Kafka-wire cluster with SCRAM.
 
-The first user of a cluster that nobody can log in to yet is made with --zookeeper. Brokers know a change within a second.
+Make the first user of a cluster with --zookeeper: without a user, no client can log in. Brokers know a change within a second.
 
 exit codes: 0 done, 1 the cluster could not do it, 2 asked wrongly
 
@@ -153,6 +154,12 @@ def _password(file: str | None) -> str:
         except (OSError, UnicodeDecodeError) as error:
             raise AskedWrongly(f"--password-file {file} cannot be read: {error}") from None
         password = text.split("\n")[0].rstrip("\r")
+    try:
+        is_plain = scram_client.prepared(password) == password
+    except scram_client.ScramRefused:
+        is_plain = False
+    if not is_plain:
+        raise AskedWrongly("the password has characters that clients write in different ways (SASLprep): choose another")
     if not 0 < len(password) <= LONGEST_PASSWORD:
         raise AskedWrongly(f"a password has 1 to {LONGEST_PASSWORD} characters")
     return password

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..wire.messages import control
+from ..wire.scram_client import HASHES
 from .connection.cluster import Cluster
 from .errors import broker_error
 
 DESCRIBE, ALTER = 50, 51
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
 NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 SALT_BYTES = 16
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.building import HERE, maven, run
+from tests.clients.secured import SecuredBroker
 from tests.support.broker import BrokerProcess
 
 
@@ -16,6 +17,13 @@ def broker(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> 
     chroot = f"{zookeeper_address}/clients-{uuid.uuid4().hex[:8]}"
     settings = {"message.max.bytes": 2_000_000, "num.partitions": 1}
     with BrokerProcess(tmp_path_factory.mktemp("broker"), chroot, settings=settings) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def secured(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredBroker]:
+    chroot = f"{zookeeper_address}/secured-{uuid.uuid4().hex[:8]}"
+    with SecuredBroker(tmp_path_factory.mktemp("secured"), chroot) as running:
         yield running
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.clients.building import java, maven
+from tests.clients.secured import SecuredBroker
 from tests.support.broker import BrokerProcess
 
 
@@ -18,6 +19,12 @@ def test_java_client(broker: BrokerProcess, build_folder: Path, suite: str) -> N
         f"-DargLine=-Dbootstrap={broker.address} -Dorg.slf4j.simpleLogger.defaultLogLevel=error",
         "-DtrimStackTrace=true",
     )
+
+
+def test_java_client_logs_in(secured: SecuredBroker, build_folder: Path) -> None:
+    words = " ".join(f"-D{name.lower()}={value}" for name, value in secured.words.items())
+    line = f"-DargLine={words} -Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    maven(build_folder / "java", "test", "-Dtest=LoginsTest", line, "-DtrimStackTrace=true")
 
 
 def tool(jars: str, main: str, *words: str, stdin: str = "") -> str:

@@ -32,6 +32,8 @@ from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import topic_settings
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.group_directory import Deletion, GroupTrace, PaperMember
+from headrace.runtime.logs import get_logger
+from headrace.runtime.rate_limited_log import RateLimitedLog
 from tests.support.raw_kafka import RawClient
 
 NOW_MS = 1_800_000_000_000
@@ -296,7 +298,8 @@ class ServingBroker:
         self.rules = MemoryRules()
         if self.settings.has_access_rules:
             self.context.access = access_control(self.context, self.rules, self._worker)
-        guard = guards_of(self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms)
+        self.login_log = RateLimitedLog(get_logger(__name__), lambda: self.loop.now_ms)
+        guard = guards_of(self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms, self.login_log)
         self.server = Server(self.loop, Router(self.context), self.settings, guard=guard)
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
         for name, wanted in (topics or {}).items():

@@ -107,7 +107,7 @@ def _refusal(broker: Broker, one: Any, named: Mapping[tuple[str, int], int]) -> 
         return ErrorCode.UNACCEPTABLE_CREDENTIAL, "the user's name is empty"
     mechanism = MECHANISMS.get(number)
     if mechanism is None:
-        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{number} is no mechanism: {', '.join(HASHES)} are {tuple(MECHANISMS)}"
+        return ErrorCode.UNSUPPORTED_SASL_MECHANISM, f"{number} is not a mechanism: {', '.join(HASHES)} are {tuple(MECHANISMS)}"
     if not hasattr(one, "iterations"):
         if mechanism not in broker.users.of(user):
             return ErrorCode.RESOURCE_NOT_FOUND, f"user {user!r} has no {mechanism} credential"

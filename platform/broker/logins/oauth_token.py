@@ -59,7 +59,7 @@ def keys_of(document: bytes) -> dict[str | None, Key]:
         if not isinstance(listed, list) or len(listed) > MOST_KEYS:
             raise ValueError(f"keys is not a list of at most {MOST_KEYS}")
     except (KeyError, TypeError, RecursionError) as error:
-        raise ValueError(f"it is no JWKS: {type(error).__name__}") from None
+        raise ValueError(f"it is not a JWKS: {type(error).__name__}") from None
     keys: dict[str | None, Key] = {}
     for one in listed:
         if not isinstance(one, dict) or one.get("kty") not in ("RSA", "EC") or one.get("use", "sig") != "sig":
@@ -84,7 +84,7 @@ def header_of(token: str, settings: OAuthSettings) -> Header:
     if len(token) > LONGEST_TOKEN:
         raise BadToken(f"the token has {len(token)} characters, at most {LONGEST_TOKEN} are taken")
     if token.count(".") != 2:
-        raise BadToken("the token has not three parts: it is no signed JWT (or an encrypted one)")
+        raise BadToken("the token has not three parts: it is not a signed JWT, or it is an encrypted one")
     header = _part(token.split(".")[0], "header")
     if forbidden := [name for name in _FORBIDDEN if name in header]:
         raise BadToken(f"the token's header has {', '.join(forbidden)}")
@@ -94,7 +94,7 @@ def header_of(token: str, settings: OAuthSettings) -> Header:
     if not isinstance(kind, str) or kind.lower() not in _TYPES:
         raise BadToken("the token's header has another typ than JWT or at+jwt")
     if key_id is not None and (not isinstance(key_id, str) or len(key_id) > LONGEST_NAME):
-        raise BadToken("the token's header has a kid that is no short text")
+        raise BadToken("the token's header has a kid that is not a short text")
     return Header(algorithm, key_id)
 
 
@@ -164,7 +164,7 @@ def _claims(data: bytes, name: str = "content") -> dict[str, Any]:
     try:
         return _object(data)
     except (ValueError, RecursionError) as error:
-        raise BadToken(f"the token's {name} is no JSON object, or has a name twice ({type(error).__name__})") from None
+        raise BadToken(f"the token's {name} is not a JSON object, or has a name twice ({type(error).__name__})") from None
 
 
 def _object(data: bytes) -> dict[str, Any]:
@@ -183,4 +183,4 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_number(word: str) -> Any:
-    raise ValueError(f"{word} is no number")
+    raise ValueError(f"{word} is not a number")

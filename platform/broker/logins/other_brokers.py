@@ -1,13 +1,16 @@
 """Connects to other brokers: with TLS and a login where their listener for brokers has them. A worker's thread calls it."""
 
+import secrets
 import socket
 
+from ...wire import scram_client
 from ..errors import TlsRefused
 from ..network.tls_context import client_context
 from ..partitions.catalog import BrokerAddress
 from ..partitions.other_brokers import Connect, ask, connect_in_the_clear
 from ..settings.broker_settings import BrokerSettings
 from ..settings.login_settings import PLAIN, BetweenBrokers
+from .scram_credential import HASHES
 
 HANDSHAKE, AUTHENTICATE = (17, 1), (36, 1)
 
@@ -51,15 +54,15 @@ def log_in(connected: socket.socket, login: BetweenBrokers) -> None:
     if login.mechanism == PLAIN:
         _authenticate(connected, f"\0{login.username}\0{login.password}".encode())
         return
-    # Here, so that a broker whose others want no login does not load it.
-    from scramp import ScramClient, ScramException
-
     try:
-        client = ScramClient([login.mechanism], login.username, login.password)
-        client.set_server_first(_authenticate(connected, client.get_client_first().encode()).decode())
-        client.set_server_final(_authenticate(connected, client.get_client_final().encode()).decode())
-    except (ScramException, UnicodeError) as error:
-        raise LoginRefused(f"its answer is not SCRAM, or does not prove that it knows the password: {error}") from None
+        steps = scram_client.exchange(HASHES[login.mechanism], login.username, login.password, secrets.token_urlsafe(24))
+        message = next(steps)
+        while True:
+            message = steps.send(_authenticate(connected, message))
+    except StopIteration:
+        return
+    except scram_client.ScramRefused as error:
+        raise LoginRefused(str(error)) from None
 
 
 def _authenticate(connected: socket.socket, message: bytes) -> bytes:

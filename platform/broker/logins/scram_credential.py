@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-HASHES = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": "sha512"}
+from ...wire.scram_client import HASHES
+
 NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """The mechanisms' numbers on the wire (KIP-554)."""
 MECHANISMS = {number: name for name, number in NUMBERS.items()}

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 
-from ...runtime.logs import get_logger
 from ...runtime.rate_limited_log import RateLimitedLog
 from ..event_loop.loop import Loop
 from ..event_loop.worker import Worker
@@ -17,13 +16,11 @@ from .plain_exchange import PlainExchange
 from .scram_exchange import ScramExchange
 from .users import Users
 
-log = get_logger(__name__)
-
 
 def logins_of(
-    settings: BrokerSettings, loop: Loop, users: Users, worker: Worker, now_ms: Callable[[], int]
+    settings: BrokerSettings, loop: Loop, users: Users, worker: Worker, now_ms: Callable[[], int], failures: RateLimitedLog
 ) -> Callable[[Peer], Login]:
-    """Return what makes the guard of a connection to a listener with a login."""
+    """Return what makes the guard of a connection to a listener with a login. `failures` logs and counts failed logins."""
     wanted = settings.logins
     assert wanted is not None, "a listener has a login"
     oauth = wanted.oauth
@@ -44,7 +41,7 @@ def logins_of(
         call_at=loop.call_at,
         monotonic_ms=lambda: loop.now_ms,
         now_ms=now_ms,
-        log=RateLimitedLog(log, lambda: loop.now_ms),
+        log=failures,
         max_reauth_ms=wanted.max_reauth_ms,
         failed_delay_ms=wanted.failed_delay_ms,
         within_ms=settings.request_read_timeout_ms,

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Generator, Mapping
 from typing import TypeAlias
 
-from . import scram
+from ...wire import scram_client
 from .secret_value import Secret
 
 Exchange: TypeAlias = Generator[bytes, bytes, None]
@@ -27,8 +27,8 @@ def scram_login(mechanism: str, username: str, password: Secret) -> Exchange:
     """Yield both messages. Raises `MechanismRefused`."""
     nonce = base64.b64encode(os.urandom(24)).decode()
     try:
-        yield from scram.exchange(scram.HASHES[mechanism], username, password.reveal(), nonce)
-    except scram.ScramRefused as error:
+        yield from scram_client.exchange(scram_client.HASHES[mechanism], username, password.reveal(), nonce)
+    except scram_client.ScramRefused as error:
         raise MechanismRefused(str(error)) from None
 
 

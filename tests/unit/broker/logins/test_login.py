@@ -170,7 +170,7 @@ def _altered(rng: random.Random, message: bytes) -> bytes:
 
 
 def test_an_early_success_message_is_not_taken_for_a_login(broker: LoginBroker) -> None:
-    for message in (b"", b"n,,", b"n,,n=alice,r=", b"n,a=bob,n=alice,r=x", b"y,,n=alice,r=x,m=1"):
+    for message in (b"", b"n,,", b"n,,n=alice,r=", b"n,a=bob,n=alice,r=x", b"n,,m=1,n=alice,r=x"):
         with broker.client() as client:
             begin(client, "SCRAM-SHA-256")
             assert authenticate(client, message).error_code == ErrorCode.SASL_AUTHENTICATION_FAILED

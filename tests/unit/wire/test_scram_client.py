@@ -4,7 +4,7 @@ import base64
 
 import pytest
 
-from headrace.client.security import scram
+from headrace.wire import scram_client
 
 # RFC 7677, section 3.
 NONCE = "rOprNGfwEbeRWgbNEkqO"
@@ -14,7 +14,7 @@ SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 
 def test_the_example_of_rfc_7677() -> None:
-    exchange = scram.exchange("sha256", "user", "pencil", NONCE)
+    exchange = scram_client.exchange("sha256", "user", "pencil", NONCE)
     assert next(exchange) == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
     assert exchange.send(SERVER_FIRST) == CLIENT_FINAL
     with pytest.raises(StopIteration):
@@ -23,7 +23,7 @@ def test_the_example_of_rfc_7677() -> None:
 
 def test_the_example_of_rfc_5802(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is of SHA-1, which Kafka does not have: the arithmetic is the same."""
-    exchange = scram.exchange("sha1", "user", "pencil", "fyko+d2lbbFgONRv9qkxdawL")
+    exchange = scram_client.exchange("sha1", "user", "pencil", "fyko+d2lbbFgONRv9qkxdawL")
     assert next(exchange) == b"n,,n=user,r=fyko+d2lbbFgONRv9qkxdawL"
     final = exchange.send(b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096")
     assert final == b"c=biws,r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts="
@@ -37,7 +37,7 @@ def test_the_example_of_rfc_5802(monkeypatch: pytest.MonkeyPatch) -> None:
         SERVER_FIRST.replace(b"r=rOpr", b"r=XOpr"),
         b"r=" + NONCE.encode() + b",s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096",
         SERVER_FIRST.replace(b"i=4096", b"i=4095"),
-        SERVER_FIRST.replace(b"i=4096", b"i=%d" % (scram.MOST_ITERATIONS + 1)),
+        SERVER_FIRST.replace(b"i=4096", b"i=%d" % (scram_client.MOST_ITERATIONS + 1)),
         SERVER_FIRST.replace(b"i=4096", b"i=-1"),
         SERVER_FIRST.replace(b"s=W22ZaJ0SNY7soEsUEjb6gQ==", b"s="),
         SERVER_FIRST.replace(b"s=W22Z", b"s=!!!!"),
@@ -48,24 +48,30 @@ def test_the_example_of_rfc_5802(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_a_first_message_that_breaks_the_rules_is_refused(first: bytes) -> None:
-    exchange = scram.exchange("sha256", "user", "pencil", NONCE)
+    exchange = scram_client.exchange("sha256", "user", "pencil", NONCE)
     next(exchange)
-    with pytest.raises(scram.ScramRefused):
+    with pytest.raises(scram_client.ScramRefused):
         exchange.send(first)
 
 
 @pytest.mark.parametrize("final", [b"v=" + base64.b64encode(b"x" * 32), b"v=", b"v=!", b"e=invalid-proof", b"", b"\xff"])
 def test_a_server_that_does_not_know_the_password_is_refused(final: bytes) -> None:
-    exchange = scram.exchange("sha256", "user", "pencil", NONCE)
+    exchange = scram_client.exchange("sha256", "user", "pencil", NONCE)
     next(exchange)
     exchange.send(SERVER_FIRST)
-    with pytest.raises(scram.ScramRefused):
+    with pytest.raises(scram_client.ScramRefused):
         exchange.send(final)
 
 
 def test_names_are_escaped_and_prepared() -> None:
-    assert next(scram.exchange("sha256", "a=b,c", "p", NONCE)).startswith(b"n,,n=a=3Db=2Cc,")
+    assert next(scram_client.exchange("sha256", "a=b,c", "p", NONCE)).startswith(b"n,,n=a=3Db=2Cc,")
     # RFC 4013, section 3: its own examples.
-    assert [scram.prepared(one) for one in ("I\u00adX", "user", "USER", "\u00aa", "\u2168")] == ["IX", "user", "USER", "a", "IX"]
-    with pytest.raises(scram.ScramRefused):
-        scram.prepared("\u0007")
+    assert [scram_client.prepared(one) for one in ("I\u00adX", "user", "USER", "\u00aa", "\u2168")] == [
+        "IX",
+        "user",
+        "USER",
+        "a",
+        "IX",
+    ]
+    with pytest.raises(scram_client.ScramRefused):
+        scram_client.prepared("\u0007")
