@@ -9,6 +9,10 @@ from tests.support.access_worlds import World
 
 HERE = Path(__file__).parent
 VERSION = "4.1.0"
+TOOLS = (
+    maven.Artifact("org.apache.kafka", "kafka-tools", VERSION),
+    maven.Artifact("org.slf4j", "slf4j-nop", "1.7.36"),
+)
 JARS = (
     maven.Artifact("org.apache.kafka", "kafka-metadata", VERSION),
     maven.Artifact("org.apache.kafka", "kafka-clients", VERSION),
