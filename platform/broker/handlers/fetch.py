@@ -21,6 +21,7 @@ from ..event_loop.deferred_response import Chunks, DeferredResponse, Region
 from ..log import FolderFault
 from ..network.peer import Peer
 from ..partitions.partition import Partition
+from ..rights.rule import Operation
 from .broker import Answer, Broker
 from .fetch_request_cache import LARGEST_BYTES
 from .fetch_sessions import FetchSession, SessionPartition, next_epoch
@@ -425,7 +426,10 @@ def _denied(broker: Broker, peer: Peer, asked: _Asked) -> frozenset[str]:
     if access is None:
         return _NOTHING
     if isinstance(asked, _Repeated):
-        names, replica_id = {asked.known.topic}, asked.known.request.replica_id
+        topic, replica_id = asked.known.topic, asked.known.request.replica_id
+        if replica_id < 0 and access.may(peer, KEY, Operation.READ, broker.topic_to_read(topic)):
+            return _NOTHING
+        names = {topic}
     elif isinstance(asked, _InSession):
         names, replica_id = {one.topic for one in asked.session.active}, asked.request.replica_id
     else:

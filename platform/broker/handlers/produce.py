@@ -35,6 +35,7 @@ from ..log import (
 )
 from ..log.producer_state import FRESH
 from ..partitions.partition import Partition
+from ..rights.rule import Operation
 from .access.checks import MESSAGES
 from .batch_rules import NO_TRANSACTIONS, Fault, fault_of
 from .broker import Broker
@@ -60,7 +61,7 @@ def handle(broker: Broker, request: Request) -> bytes | DeferredResponse | None:
     for name, partitions in decoded.topics:
         answers: list[Answer] = []
         refused = refusal
-        if access is not None and refused is None and not access.may_write(request.peer, name):
+        if access is not None and refused is None and not access.may(request.peer, KEY, Operation.WRITE, name):
             refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         for wanted in partitions:
             if refused is not None:

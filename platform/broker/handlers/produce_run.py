@@ -29,6 +29,7 @@ from ..metrics import ApiMetrics, clock_ns
 from ..network.peer import Peer
 from ..network.request_header import FIXED_HEADER
 from ..partitions.partition import PartitionTable
+from ..rights.rule import Operation
 from .access.control import AccessControl
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
 
@@ -146,7 +147,7 @@ class ProduceRuns:
     def _take(self, template: RequestTemplate, buffer: memoryview, start: int, end: int, peer: Peer) -> RunOutcome:
         """Hot: once a run, its loop once a request. One long function, because a call costs a tenth of a request."""
         begun_ns = clock_ns()
-        if self._access is not None and not self._access.may_write(peer, template.topic):
+        if self._access is not None and not self._access.may(peer, produce.API_KEY, Operation.WRITE, template.topic):
             return template, start, ()
         now_ms = self._now_ms()
         prefix, unpack, layout = template.prefix, template.unpack, template.layout or NO_LAYOUT
