@@ -37,6 +37,7 @@ from .groups.offset_retention import OffsetRetention
 from .groups.stored_groups import StoredGroups
 from .handlers.access.control import AccessControl, RuleStore
 from .handlers.access.trail import Trail
+from .handlers.access_topic import BROKER, AccessTopic
 from .handlers.api_table import SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
@@ -236,7 +237,7 @@ class BrokerProcess:
         )
         logins = Worker("logins", loop.post)
         login_log = RateLimitedLog(log, lambda: loop.now_ms)
-        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log)
+        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log, broker.access)
         server = Server(loop, Router(broker), settings, guard=guard)
         server.listen()
         started("connections", server.close)
@@ -351,10 +352,10 @@ def access_control(broker: Broker, store: RuleStore, zookeeper: Worker) -> Acces
     return AccessControl(
         store,
         zookeeper,
-        Trail(broker.loop, broker.now_ms, metrics),
+        Trail(broker.loop, broker.now_ms, metrics, AccessTopic(broker).take),
         metrics,
         api_names={key: api.name for key, api in TABLE.items()},
-        super_users=settings.super_users,
+        super_users=(*settings.super_users, str(BROKER)),
         allow_if_no_rule=settings.allow_everyone_if_no_rule,
     )
 
@@ -379,6 +380,7 @@ def guards_of(
     worker: Worker,
     now_ms: Callable[[], int],
     failures: RateLimitedLog,
+    access: AccessControl | None = None,
 ) -> NewGuard | None:
     """Return what makes the guard of a connection that must log in; None where no listener has a login."""
     if settings.logins is None:
@@ -386,4 +388,5 @@ def guards_of(
     # Here, so that a broker without logins does not load what checks certificates and tokens.
     from .logins.starting import logins_of
 
-    return logins_of(settings, loop, users, worker, now_ms, failures)
+    note_failure = None if access is None else access.trail.login_failed
+    return logins_of(settings, loop, users, worker, now_ms, failures, note_failure)

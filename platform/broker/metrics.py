@@ -66,7 +66,6 @@ class BrokerMetrics:
         "fetch_session_partitions",
         "fetch_sessions",
         "fetch_sessions_evicted",
-        "logins_failed",
         "loop_lag",
         "parked_fetches",
     )
@@ -88,7 +87,6 @@ class BrokerMetrics:
         """By operation and type of resource: bounded by Kafka's lists of them."""
         self.access_events_left_out = 0
         """Events that are not in the trail, because a second had too many different ones."""
-        self.logins_failed = 0
 
     def api(self, api_key: int) -> ApiMetrics:
         """Return the counters of an API. Called at the start: handlers keep the result."""

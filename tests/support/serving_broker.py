@@ -299,7 +299,9 @@ class ServingBroker:
         if self.settings.has_access_rules:
             self.context.access = access_control(self.context, self.rules, self._worker)
         self.login_log = RateLimitedLog(get_logger(__name__), lambda: self.loop.now_ms)
-        guard = guards_of(self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms, self.login_log)
+        guard = guards_of(
+            self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms, self.login_log, self.context.access
+        )
         self.server = Server(self.loop, Router(self.context), self.settings, guard=guard)
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
         for name, wanted in (topics or {}).items():

@@ -53,7 +53,6 @@ class Trail:
 
     def login_failed(self, principal: str, host: str, mechanism: str, reason: str) -> None:
         """Note that a client did not prove who it is. `principal` is what it claimed."""
-        self._metrics.logins_failed += 1
         self._note("login_failed", Asker(principal, host, "SaslAuthenticate"), mechanism=mechanism, reason=reason)
 
     def changed(self, asker: Asker, names: Sequence[str]) -> None:
