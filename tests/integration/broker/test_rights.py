@@ -1,5 +1,6 @@
 """Two brokers with access rules and users that log in, and administration clients of every kind. Real processes and ZooKeeper."""
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -167,7 +168,12 @@ def test_kafka_pythons_admin_client_makes_finds_and_deletes_rules(brokers: list[
 
 
 def test_a_client_without_a_right_is_told_and_the_denial_is_in_the_log(
-    brokers: list[WithRights], admin: AdminClient, topic: str
+    brokers: list[WithRights],
+    admin: AdminClient,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
     told: list[str] = []
@@ -182,6 +188,19 @@ def test_a_client_without_a_right_is_told_and_the_denial_is_in_the_log(
     assert told == ["TOPIC_AUTHORIZATION_FAILED"]
     eventually(lambda: any('"kind": "denied"' in one.log and topic in one.log for one in brokers), what="the denial is logged")
     assert not any(SECRET in one.log for one in brokers)
+    file = tmp_path / "admin.properties"
+    words = {**client_settings(brokers, "admin"), "bootstrap.servers": brokers[0].address}
+    file.write_text("".join(f"{name}={value}\n" for name, value in words.items()))
+    file.chmod(0o600)
+    monkeypatch.setenv("HEADRACE_CLIENT_CONFIG", str(file))
+
+    def tailed() -> list[tuple[str, str]]:
+        if main(["access", "tail", "--json", "--bootstrap", brokers[0].address]) != 0:
+            return []
+        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [(one["principal"], one["name"]) for one in events if one["kind"] == "denied"]
+
+    eventually(lambda: ("User:alice", topic) in tailed(), within_ms=20_000, what="the denial is a record")
 
 
 def test_rules_stay_in_force_over_a_restart(brokers: list[WithRights], admin: AdminClient, topic: str) -> None:
