@@ -46,6 +46,10 @@ class Service:
             time.sleep(0.02)
         self.ready_ms = (time.monotonic() - began) * 1000
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def _answers(self) -> bool:
         try:
             with urllib.request.urlopen(f"{self.url}/healthz", timeout=5):

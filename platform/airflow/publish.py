@@ -12,7 +12,7 @@ from typing import Any
 from airflow.sdk import Asset, CronTriggerTimetable, chain, dag, get_current_context, task
 
 from .places import Places
-from .steps import RETRIED, at_fault, of_this_task, step, told
+from .steps import RETRIED, at_fault, fail_on_faults, of_this_task, step
 
 SETTLED_EVERY = timedelta(seconds=5)
 SETTLED_WITHIN = timedelta(minutes=2)
@@ -32,7 +32,7 @@ def publishing(places: Places, *, pool: str) -> list[Any]:
         with of_this_task(places):
             done = publish_all(Layout.from_environment(), wait_ms=0)
         get_current_context()["ti"].xcom_push(key="waiting", value=(waiting := _waiting(done.results)))
-        told(done.faults)
+        fail_on_faults(done.faults)
         return waiting
 
     @task.sensor(

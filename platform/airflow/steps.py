@@ -87,7 +87,7 @@ def at_fault() -> None:
     raise AirflowFailException("a step of this run failed, or some of its topics: the step's log names them")
 
 
-def told(faults: Mapping[str, Exception]) -> None:
+def fail_on_faults(faults: Mapping[str, Exception]) -> None:
     """Fail the task without a retry if there are faults. Each was logged where it happened."""
     if faults:
         words = "; ".join(f"{topic}: {type(fault).__name__}: {fault}" for topic, fault in sorted(faults.items()))

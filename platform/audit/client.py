@@ -87,9 +87,18 @@ def overview(
     return _object(url, "/api/overview", {"q": q, "after": after, "limit": limit, "hours": hours}, timeout_ms)
 
 
-def troubled(url: str, *, limit: int = 50, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
-    """Return topic, verdict, windows and the latest one, of all that is not as it should be. Raises ServiceUnreachable."""
-    return _list(url, "/api/troubled", {"limit": limit}, timeout_ms)
+def topic_page(url: str, topic: str, *, before: int | None = None, timeout_ms: int = ASK_MS) -> dict[str, Any]:
+    """Return what the page of one topic shows: `windows` and `days` newest first, as brief as a row of a table, `changes`,
+    `producers`, `latencies` and `faults`. Raises ServiceUnreachable.
+    """
+    return _object(url, "/api/topic", {"topic": topic, "before": before}, timeout_ms)
+
+
+def problems(url: str, *, limit: int = 50, timeout_ms: int = ASK_MS) -> dict[str, Any]:
+    """Return `windows` (topic, verdict, how many, the latest one) that are not as they should be, `faults`, and `quiet`
+    producers. Raises ServiceUnreachable.
+    """
+    return _object(url, "/api/problems", {"limit": limit}, timeout_ms)
 
 
 def changes(
@@ -97,11 +106,6 @@ def changes(
 ) -> list[dict[str, Any]]:
     """Return the latest changes of the topic's verdicts, or of one window's, newest first. Raises ServiceUnreachable."""
     return _list(url, "/api/changes", {"topic": topic, "start": start_ms, "limit": limit}, timeout_ms)
-
-
-def latencies(url: str, topic: str, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
-    """Return how long after the live log each tier of the topic comes. Raises ServiceUnreachable."""
-    return _list(url, "/api/latencies", {"topic": topic}, timeout_ms)
 
 
 def hearing(url: str, *, timeout_ms: int = ASK_MS) -> dict[str, Any]:
@@ -129,29 +133,37 @@ def unsealed(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) ->
     return _list(url, "/api/unsealed", {"topic": topic}, timeout_ms)
 
 
-def tiers(url: str, topic: str | None = None, *, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
-    """Return the topic's tiers and what is expected of each; without a topic, the groups of which an operator said something.
-    Raises ServiceUnreachable.
+def producers(url: str, *, q: str = "", limit: int, timeout_ms: int = ASK_MS) -> dict[str, Any]:
+    """Return those of them whose names or topics contain `q`: at most `limit` `producers`, and the `total`. Raises
+    ServiceUnreachable.
     """
-    return _list(url, "/api/tiers", {"topic": topic}, timeout_ms)
+    return _object(url, "/api/producers", {"q": q, "limit": limit}, timeout_ms)
+
+
+def tiers(url: str, *topics: str | None, tier: str | None = None, timeout_ms: int = ASK_MS) -> list[dict[str, Any]]:
+    """Return the topics' tiers (or one of them) and what is expected of each; without a topic, the groups that an operator has
+    added or removed. Raises ServiceUnreachable.
+    """
+    return _list(url, "/api/tiers", {"topic": [one for one in topics if one], "tier": tier}, timeout_ms)
 
 
 def _object(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> dict[str, Any]:
-    found = _ask("GET", url, path, {name: str(value) for name, value in query.items() if value is not None}, timeout_ms)
+    found = _ask("GET", url, path, query, timeout_ms)
     if not isinstance(found, dict):
         raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON object")
     return found
 
 
 def _list(url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> list[Any]:
-    found = _ask("GET", url, path, {name: str(value) for name, value in query.items() if value is not None}, timeout_ms)
+    found = _ask("GET", url, path, query, timeout_ms)
     if not isinstance(found, list):
         raise ServiceUnreachable(f"what answers at {url} is not an audit service: it sent no JSON array")
     return found
 
 
-def _ask(method: str, url: str, path: str, query: dict[str, str], timeout_ms: int) -> Any:
-    target = path + (f"?{urlencode(query)}" if query else "")
+def _ask(method: str, url: str, path: str, query: Mapping[str, object], timeout_ms: int) -> Any:
+    words = urlencode({name: value for name, value in query.items() if value is not None}, doseq=True)
+    target = path + (f"?{words}" if words else "")
     try:
         address = HttpAddress(url)
         tls = http_credentials.tls_context("AUDIT") if address.is_tls else None

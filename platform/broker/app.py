@@ -14,6 +14,7 @@ from ..coordination.access_rules import AccessRules
 from ..coordination.backup import export
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
+from ..coordination.group_claims import GroupClaims
 from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
@@ -22,7 +23,7 @@ from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
 from ..coordination.users import UserRegistry
 from ..runtime.clock import Clock, SystemClock
-from ..runtime.collector import spare_the_collector
+from ..runtime.collector import freeze_live_objects
 from ..runtime.lifecycle import Lifecycle, StopSignal
 from ..runtime.logs import get_logger
 from ..runtime.monitoring.http_server import HttpServer
@@ -195,8 +196,9 @@ class BrokerProcess:
 
         cold_reads = ColdReads(loop)
         producer_ids = ProducerIdAllocator(ProducerIdBlocks(session, issued=issued), zookeeper)
-        stored_groups = StoredGroups(GroupDirectory(session), zookeeper)
-        groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.has_members)
+        claims = GroupClaims(session)
+        stored_groups = StoredGroups(GroupDirectory(session), claims, zookeeper)
+        groups = GroupService(loop, settings, lambda: topics.catalog.brokers, stored_groups.claim)
         retention = OffsetRetention(
             loop,
             zookeeper,
@@ -212,7 +214,7 @@ class BrokerProcess:
             now_ms=self._clock.now_ms,
             partitions=table,
             topics=topics,
-            offsets=OffsetCommits(OffsetRegistry(session), zookeeper),
+            offsets=OffsetCommits(OffsetRegistry(session), claims, zookeeper),
             groups=groups,
             stored_groups=stored_groups,
             users=users,
@@ -278,7 +280,7 @@ class BrokerProcess:
         started("copies of the tree", copies.stop)
         loop.post(producer_ids.stock_up)
         retention.start()
-        spare_the_collector()
+        freeze_live_objects()
         self._loop_thread.start()
         started("loop", lambda: self._stop_loop(server))
 

@@ -16,7 +16,7 @@ from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..sdk.journal import JournalSettings
 from ..wire.topic_name import fault_of
-from .errors import AskedWrongly
+from .errors import UsageError
 
 HELP = """Journal each line of standard input; the agent of these settings ships the journal, now or when it runs again.
 
@@ -45,15 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, settings: AgentSettings) -> int:
     if settings.journals is None:
-        raise AskedWrongly(f"{arguments.settings} has no [journals]: the agent ships the journals below its root")
+        raise UsageError(f"{arguments.settings} has no [journals]: the agent ships the journals below its root")
     if (fault := fault_of(arguments.topic)) is not None:
-        raise AskedWrongly(fault)
+        raise UsageError(fault)
     words: dict[str, object] = {"topic": arguments.topic}
     for one in arguments.set:
         name, equals, value = one.partition("=")
         if not equals or name not in PARSER_WORDS[arguments.parser]:
             known = ", ".join(PARSER_WORDS[arguments.parser]) or "none"
-            raise AskedWrongly(f"--set {one}: settings of the parser {arguments.parser!r} are: {known}")
+            raise UsageError(f"--set {one}: settings of the parser {arguments.parser!r} are: {known}")
         try:
             words[name] = json.loads(value)
         except ValueError:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ..runtime import logs
 from ..runtime.layout import Layout
-from .errors import AskedWrongly
+from .errors import UsageError
 
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     from ..local.interrupts import Interrupts
 
     if arguments.topic is not None:
-        raise AskedWrongly(
+        raise UsageError(
             f"a drill damages data, so it never touches a topic that was there before: it makes one of its own. Leave out "
             f"--topic {arguments.topic}"
         )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
 from .audited_topics import why_nothing
-from .errors import AskedWrongly
+from .errors import UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -62,26 +62,26 @@ def configure(actions: "Actions") -> None:
 
 
 def window_at(url: str, topic: str, text: str) -> dict[str, Any]:
-    """Return the window of the topic that holds the moment. Raises AskedWrongly where there is none."""
+    """Return the window of the topic that holds the moment. Raises UsageError where there is none."""
     from ..audit.client import completeness
 
     at_ms = instant(text)
     found = completeness(url, topic, from_ms=at_ms, to_ms=at_ms + 1)
     if not found:
-        raise AskedWrongly(
+        raise UsageError(
             f"no tier has mentioned a window of {topic!r} at {text}: `headrace audit report --topic {topic}` lists them"
         )
     return found[0]
 
 
 def instant(text: str) -> int:
-    """Return the moment in milliseconds since the epoch. Raises AskedWrongly."""
+    """Return the moment in milliseconds since the epoch. Raises UsageError."""
     if text.lstrip("-").isdigit():
         return int(text)
     try:
         at = datetime.fromisoformat(text)
     except ValueError:
-        raise AskedWrongly(f"{text!r} is neither a time like '2015-05-17 10:05' nor milliseconds since the epoch") from None
+        raise UsageError(f"{text!r} is neither a time like '2015-05-17 10:05' nor milliseconds since the epoch") from None
     return int((at if at.tzinfo is not None else at.replace(tzinfo=UTC)).timestamp() * 1000)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import HeadraceError
 from ..runtime.layout import Layout
-from .errors import AskedWrongly
+from .errors import UsageError
 
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -48,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     tier, topic, wait_s = arguments.tier, arguments.topic, arguments.wait
     if wait_s is not None and not 0 <= wait_s <= LONGEST_WAIT_S:
-        raise AskedWrongly(f"--wait {wait_s:g}: a number of seconds from 0 to {LONGEST_WAIT_S}")
+        raise UsageError(f"--wait {wait_s:g}: a number of seconds from 0 to {LONGEST_WAIT_S}")
     session = Session(arguments.destination_zookeeper, name="audit-restate")
     try:
         session.start()
@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
         wanted = known if arguments.partition is None else [arguments.partition]
         if not known or not set(wanted) <= set(known):
             what = f"topic {topic!r}" if not known else f"partition {arguments.partition} of topic {topic!r}"
-            raise AskedWrongly(
+            raise UsageError(
                 f"the {tier} has never reported of {what}, by the ZooKeeper at {arguments.destination_zookeeper}: nothing to say "
                 "again. `headrace topic list` shows the topics; internal ones are not mirrored"
             )

@@ -8,7 +8,7 @@ from ..runtime.layout import Layout
 from .audit_records import instant
 from .audit_topic import TAKEN_IN_MS, await_taken, login_name, sender
 from .audited_topics import why_nothing
-from .errors import AskedWrongly
+from .errors import UsageError
 
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -126,7 +126,7 @@ def _change(arguments: argparse.Namespace, change: Literal["add", "remove"]) -> 
     try:
         decode(encode(word))
     except MalformedReport as error:
-        raise AskedWrongly(f"{error}. Only groups are added and removed; name other tiers in the audit's settings") from error
+        raise UsageError(f"{error}. Only groups are added and removed; name other tiers in the audit's settings") from error
     with sender(arguments.live) as producer:
         send_and_flush(producer, clock, [word], TAKEN_IN_MS)
 
@@ -146,7 +146,7 @@ def _change(arguments: argparse.Namespace, change: Literal["add", "remove"]) -> 
 
 
 def _see_change(arguments: argparse.Namespace, change: str) -> None:
-    """Raise AskedWrongly for an unknown topic, and for a change that the settings contradict or that changes nothing."""
+    """Raise UsageError for an unknown topic, and for a change that the settings contradict or that changes nothing."""
     from ..audit import client
 
     if arguments.topic not in client.topics(arguments.url):
@@ -154,16 +154,16 @@ def _see_change(arguments: argparse.Namespace, change: str) -> None:
     mine = _entry(arguments)
     who, topic = arguments.tier, arguments.topic
     if change == "remove" and (mine is None or not (mine["takes_part"] or mine["changes"])):
-        raise AskedWrongly(f"{who} takes no part in the verdicts of {topic}: it was never added")
+        raise UsageError(f"{who} takes no part in the verdicts of {topic}: it was never added")
     if mine is not None and mine["named_by"] == "settings":
         what = (
             "already"
             if change == "add"
             else "so only they can remove it: take it out of `tiers` or `adds`, and restart the audit"
         )
-        raise AskedWrongly(f"the audit's settings name {who} for {topic}{' ' if change == 'add' else ', '}{what}")
+        raise UsageError(f"the audit's settings name {who} for {topic}{' ' if change == 'add' else ', '}{what}")
     if mine is not None and mine["left_out"]:
-        raise AskedWrongly(f"the audit's settings leave {who} out for {topic}: take it out of `without`, and restart the audit")
+        raise UsageError(f"the audit's settings leave {who} out for {topic}: take it out of `without`, and restart the audit")
 
 
 def _entry(arguments: argparse.Namespace) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ..runtime.layout import Layout
 from .audit_records import window_at
 from .audit_topic import TAKEN_IN_MS, await_taken, login_name, sender
-from .errors import AskedWrongly
+from .errors import UsageError
 
 if TYPE_CHECKING:
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -56,7 +56,7 @@ def tell(arguments: argparse.Namespace, kind: Literal["lost", "erased"]) -> int:
     if tier == PRODUCER:
         figures["missing"] = window.get("unread_reports", 0)
     if not any(figures.values()):
-        raise AskedWrongly(
+        raise UsageError(
             f"nothing differs at {tier or 'any tier'} in this window of {arguments.topic}: it is {window['verdict']}, "
             f"{window['reason']}"
         )

@@ -6,7 +6,7 @@ from .topic_names import topics_if_reachable, unknown_topic
 
 
 def why_nothing(topic: str, *, url: str, live: str) -> str:
-    """Return why the audit shows no window of a topic that it or the live cluster knows. Raises AskedWrongly for an unknown
+    """Return why the audit shows no window of a topic that it or the live cluster knows. Raises UsageError for an unknown
     topic.
     """
     heard = audit.topics(url)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ..runtime import logs
 from ..runtime.layout import Layout
-from .errors import AskedWrongly
+from .errors import UsageError
 
 HELP = """merge the small files of closed hours, forget old snapshots, delete files that no snapshot names
 
@@ -59,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     logs.configure("compact", level="WARNING")
     if arguments.all and arguments.hour:
-        raise AskedWrongly("--hour belongs to one TOPIC, not to --all")
+        raise UsageError("--hour belongs to one TOPIC, not to --all")
     warehouse, topics = warehouse_and_topics(arguments)
     topics = [*topics, *([PROOFS] if arguments.all else [])]
     merging = CompactSettings(
@@ -89,12 +89,12 @@ def add_topics(parser: argparse.ArgumentParser) -> None:
 
 
 def warehouse_and_topics(arguments: argparse.Namespace) -> tuple[Any, Sequence[str]]:
-    """Return the warehouse and the topics that are asked for. Raises AskedWrongly, NoSuchTable."""
+    """Return the warehouse and the topics that are asked for. Raises UsageError, NoSuchTable."""
     from ..spark.warehouse.settings import WarehouseSettings
     from ..spark.warehouse.warehouse import Warehouse
 
     if arguments.all == (arguments.topic is not None):
-        raise AskedWrongly("one TOPIC, or --all for every table of the warehouse")
+        raise UsageError("one TOPIC, or --all for every table of the warehouse")
     warehouse = Warehouse(WarehouseSettings.of(Layout.from_environment()))
     if arguments.topic is not None:
         warehouse.existing_table(arguments.topic)

@@ -3,5 +3,5 @@
 from ..errors import HeadraceError
 
 
-class AskedWrongly(HeadraceError):
+class UsageError(HeadraceError):
     """The command's arguments are wrong, not the environment: exit code 2."""

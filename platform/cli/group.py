@@ -15,7 +15,7 @@ from ..client.groups.reset_targets import targets
 from ..client.groups.zookeeper_groups import NoRegistry, ZooKeeperGroups
 from ..coordination.errors import InvalidName
 from .chosen_cluster import action, connected, options
-from .errors import AskedWrongly
+from .errors import UsageError
 from .group_reset import add_options, chosen, export, scope
 
 HELP = """List and describe consumer groups, show how far they are behind, and move their committed offsets.
@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
         with _registry(cluster, arguments.zookeeper) as groups:
             return _ACTIONS[arguments.action](cluster, groups, arguments)
     except (UnknownGroup, NoRegistry, InvalidName) as error:
-        raise AskedWrongly(str(error)) from error
+        raise UsageError(str(error)) from error
     finally:
         cluster.close()
 

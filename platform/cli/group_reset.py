@@ -11,7 +11,7 @@ from ..client.connection.cluster import Cluster
 from ..client.fetch.fetched import TopicPartition
 from ..client.fetch.log_offsets import EARLIEST, LATEST
 from ..client.groups.reset_targets import Reset
-from .errors import AskedWrongly
+from .errors import UsageError
 from .topic_names import check_known
 
 LARGEST_FILE_BYTES = 16 << 20
@@ -35,7 +35,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(arguments: argparse.Namespace) -> Reset:
-    """Return the way that was chosen. Raises AskedWrongly."""
+    """Return the way that was chosen. Raises UsageError."""
     if arguments.to_earliest or arguments.to_latest:
         return Reset(to_time=EARLIEST if arguments.to_earliest else LATEST)
     if arguments.to_datetime is not None:
@@ -44,27 +44,27 @@ def chosen(arguments: argparse.Namespace) -> Reset:
         return Reset(shift_by=arguments.shift_by)
     if arguments.to_offset is not None:
         if arguments.to_offset < 0:
-            raise AskedWrongly(f"--to-offset {arguments.to_offset}: offsets count from 0")
+            raise UsageError(f"--to-offset {arguments.to_offset}: offsets count from 0")
         return Reset(to_offset=arguments.to_offset)
     return Reset(each=read_offsets(arguments.from_file))
 
 
 def time_ms(text: str) -> int:
-    """Return an ISO 8601 time as ms since the epoch; without a zone it is this machine's. Raises AskedWrongly."""
+    """Return an ISO 8601 time as ms since the epoch; without a zone it is this machine's. Raises UsageError."""
     try:
         return max(0, int(datetime.fromisoformat(text).timestamp() * 1000))
     except (ValueError, OverflowError, OSError) as error:
-        raise AskedWrongly(f"--to-datetime {text!r}: {error}: give a time such as 2026-11-23T08:00:00") from None
+        raise UsageError(f"--to-datetime {text!r}: {error}: give a time such as 2026-11-23T08:00:00") from None
 
 
 def read_offsets(path: Path) -> dict[TopicPartition, int]:
-    """Return the offsets of a file that `export` wrote. Raises AskedWrongly with the line that cannot be read."""
+    """Return the offsets of a file that `export` wrote. Raises UsageError with the line that cannot be read."""
     try:
         if path.stat().st_size > LARGEST_FILE_BYTES:
-            raise AskedWrongly(f"{path}: more than {LARGEST_FILE_BYTES} bytes")
+            raise UsageError(f"{path}: more than {LARGEST_FILE_BYTES} bytes")
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise AskedWrongly(f"{path} cannot be read: {error}") from None
+        raise UsageError(f"{path} cannot be read: {error}") from None
     found: dict[TopicPartition, int] = {}
     for number, row in enumerate(csv.reader(io.StringIO(text)), 1):
         if not row:
@@ -73,12 +73,12 @@ def read_offsets(path: Path) -> dict[TopicPartition, int]:
             case [topic, partition, offset] if topic and partition.isdecimal() and offset.isdecimal():
                 name = TopicPartition(topic, int(partition))
             case _:
-                raise AskedWrongly(f"{path}, line {number}: {','.join(row)!r}: topic,partition,offset is expected")
+                raise UsageError(f"{path}, line {number}: {','.join(row)!r}: topic,partition,offset is expected")
         if name in found:
-            raise AskedWrongly(f"{path}, line {number}: {topic}-{partition} is there twice")
+            raise UsageError(f"{path}, line {number}: {topic}-{partition} is there twice")
         found[name] = int(offset)
     if not found:
-        raise AskedWrongly(f"{path} names no partition: topic,partition,offset in each line is expected")
+        raise UsageError(f"{path} names no partition: topic,partition,offset in each line is expected")
     return found
 
 
@@ -92,14 +92,14 @@ def export(offsets: Mapping[TopicPartition, int]) -> str:
 def scope(
     cluster: Cluster, arguments: argparse.Namespace, committed: Mapping[TopicPartition, int], reset: Reset
 ) -> set[TopicPartition]:
-    """Return the partitions to move. Raises AskedWrongly for those that are not there."""
+    """Return the partitions to move. Raises UsageError for those that are not there."""
     named = {TopicPartition(*name) for word in arguments.topic for name in _partitions(cluster, word)}
     existing = set(cluster.topics())
     if reset.each is not None:
         for name in reset.each:
             check_known(name.topic, existing, f"on {cluster.bootstrap}")
             if name.partition not in cluster.partitions(name.topic):
-                raise AskedWrongly(f"topic {name.topic!r} has no partition {name.partition}")
+                raise UsageError(f"topic {name.topic!r} has no partition {name.partition}")
         return set(reset.each) & named if named else set(reset.each)
     if named:
         return named
@@ -115,5 +115,5 @@ def _partitions(cluster: Cluster, word: str) -> list[tuple[str, int]]:
     wanted = [one.strip() for one in numbers.split(",")]
     wrong = [one for one in wanted if not one.isdecimal() or int(one) not in there]
     if wrong:
-        raise AskedWrongly(f"--topic {word}: topic {topic!r} has no partition {', '.join(wrong)}: it has 0 to {len(there) - 1}")
+        raise UsageError(f"--topic {word}: topic {topic!r} has no partition {', '.join(wrong)}: it has 0 to {len(there) - 1}")
     return [(topic, int(one)) for one in wanted]

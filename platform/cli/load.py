@@ -13,7 +13,7 @@ from ..errors import HeadraceError
 from ..runtime import logs
 from ..runtime.layout import Layout, is_internal
 from . import load_all
-from .errors import AskedWrongly
+from .errors import UsageError
 from .topic_names import topics_if_reachable, unknown_topic
 
 HELP = """load what is new of a topic into the warehouse, report what was written, publish the hours that are COMPLETE
@@ -72,14 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
     steps: tuple[str, ...] = STEPS if arguments.step is None else (arguments.step,)
     if arguments.all:
         if arguments.topic or arguments.reload or arguments.restore:
-            raise AskedWrongly("--all is of every topic: give no TOPIC with it, and --reload and --restore with one TOPIC only")
+            raise UsageError("--all is of every topic: give no TOPIC with it, and --reload and --restore with one TOPIC only")
         return load_all.run(layout, arguments, steps)
     if arguments.topic is None:
-        raise AskedWrongly("which topic? `headrace load TOPIC`, or `headrace load --all` for every one that has something new")
+        raise UsageError("which topic? `headrace load TOPIC`, or `headrace load --all` for every one that has something new")
     results: dict[str, Any] = {"topic": arguments.topic}
     if arguments.reload:
         if "load" not in steps:
-            raise AskedWrongly(f"--reload belongs to the step load, not to {arguments.step}")
+            raise UsageError(f"--reload belongs to the step load, not to {arguments.step}")
         steps = ("reload", *steps)
     for step in steps:
         words, line = _STEPS[step](layout, arguments)
@@ -96,7 +96,7 @@ def _load(layout: Layout, arguments: argparse.Namespace) -> tuple[dict[str, Any]
     from ..spark.load.settings import LoadSettings
 
     if is_internal(arguments.topic):
-        raise AskedWrongly(f"topic {arguments.topic!r} is the platform's own: those are not loaded into the warehouse")
+        raise UsageError(f"topic {arguments.topic!r} is the platform's own: those are not loaded into the warehouse")
     try:
         done = LoadJob(LoadSettings.of(layout, arguments.topic, master=arguments.master)).run()
     except UnknownTopic as error:

@@ -10,7 +10,7 @@ from typing import Any
 from ..runtime.layout import Layout
 from . import load_metrics
 
-Told = tuple[dict[str, Any], list[str], Mapping[str, Exception]]
+StepResult = tuple[dict[str, Any], list[str], Mapping[str, Exception]]
 """The step as JSON, as lines, and its faults by topic."""
 
 
@@ -22,7 +22,7 @@ def run(layout: Layout, arguments: argparse.Namespace, steps: Sequence[str]) -> 
     results: dict[str, Any] = {}
     is_whole = True
     for step in steps:
-        words, lines, faults = _told(step, layout, arguments)
+        words, lines, faults = _run_step(step, layout, arguments)
         results[step] = {**words, "faults": {topic: words_of(fault) for topic, fault in sorted(faults.items())}}
         is_whole = is_whole and not faults
         if not arguments.json:
@@ -34,20 +34,20 @@ def run(layout: Layout, arguments: argparse.Namespace, steps: Sequence[str]) -> 
     return 0 if is_whole else FAULTS_EXIT_CODE
 
 
-def _told(step: str, layout: Layout, arguments: argparse.Namespace) -> Told:
+def _run_step(step: str, layout: Layout, arguments: argparse.Namespace) -> StepResult:
     folder, began_s = arguments.metrics_folder, time.monotonic()
     if folder is None:
         return _STEPS[step](layout, arguments)
     try:
-        told = _STEPS[step](layout, arguments)
+        result = _STEPS[step](layout, arguments)
     except BaseException:
         load_metrics.write(folder, step, None, faults=0, took_s=time.monotonic() - began_s)
         raise
-    load_metrics.write(folder, step, told[0], faults=len(told[2]), took_s=time.monotonic() - began_s)
-    return told
+    load_metrics.write(folder, step, result[0], faults=len(result[2]), took_s=time.monotonic() - began_s)
+    return result
 
 
-def _load(layout: Layout, arguments: argparse.Namespace) -> Told:
+def _load(layout: Layout, arguments: argparse.Namespace) -> StepResult:
     from ..spark.all_topics.job import AllTopicsJob
     from ..spark.load.offline_topics import loadable_topics
     from ..spark.load.settings import ALL_TOPICS, LoadSettings
@@ -65,7 +65,7 @@ def _load(layout: Layout, arguments: argparse.Namespace) -> Told:
     return words, [*lines, f"load: {done.topic_count} topics, {new}: {sum(rows.values()):,} rows"], done.faults
 
 
-def _count(layout: Layout, arguments: argparse.Namespace) -> Told:
+def _count(layout: Layout, arguments: argparse.Namespace) -> StepResult:
     from ..spark.publish.all_tables import count_all
 
     done = count_all(layout)
@@ -79,7 +79,7 @@ def _count(layout: Layout, arguments: argparse.Namespace) -> Told:
     return words, lines or ["count: the audit knows every row already"], done.faults
 
 
-def _publish(layout: Layout, arguments: argparse.Namespace) -> Told:
+def _publish(layout: Layout, arguments: argparse.Namespace) -> StepResult:
     from ..spark.publish.all_tables import publish_all
 
     done = publish_all(layout, wait_ms=arguments.wait * 1_000)

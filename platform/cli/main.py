@@ -15,7 +15,7 @@ from typing import Protocol
 
 from .. import __version__
 from ..errors import HeadraceError
-from .errors import AskedWrongly
+from .errors import UsageError
 
 COMMANDS = {
     "up": "start the whole platform and return when everything is ready",
@@ -99,7 +99,7 @@ def _take_client_config(words: Sequence[str]) -> list[str]:
         elif flag != _CLIENT_CONFIG:
             left.append(word)
         elif not (file := value if equals else next(rest, "")):
-            raise AskedWrongly(f"{_CLIENT_CONFIG} wants a FILE behind it")
+            raise UsageError(f"{_CLIENT_CONFIG} wants a FILE behind it")
         else:
             files.append(str(Path(file).absolute()))
     if files:
@@ -147,7 +147,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         rest = _take_client_config(rest)
         return command.run(parser.parse_args(rest))
-    except AskedWrongly as error:
+    except UsageError as error:
         print(f"headrace {name}: {error}", file=sys.stderr)
         return 2
     except HeadraceError as error:

@@ -13,7 +13,7 @@ from ..mirror.control.orders_file import orders_path, read_orders, write_orders
 from ..runtime.clock import SystemClock
 from ..runtime.layout import Layout
 from ..runtime.status import read_status
-from .errors import AskedWrongly
+from .errors import UsageError
 from .topic_names import unknown_topic
 
 if TYPE_CHECKING:
@@ -155,16 +155,16 @@ def _table(partitions: list[dict[str, Any]]) -> None:
 
 
 def _rate(words: str) -> int | None:
-    """Return bytes a second; None for `none`. Raises AskedWrongly."""
+    """Return bytes a second; None for `none`. Raises UsageError."""
     if words.lower() == "none":
         return None
     digits, unit = (words[:-1], words[-1].lower()) if words[-1:].isalpha() else (words, "")
     try:
         rate = int(float(digits) * UNITS[unit])
     except (ValueError, KeyError, OverflowError):
-        raise AskedWrongly(f"{words!r} is not a number of bytes a second: give 500000, 20M or none") from None
+        raise UsageError(f"{words!r} is not a number of bytes a second: give 500000, 20M or none") from None
     if rate < LEAST_BYTES_PER_S:
-        raise AskedWrongly(f"{words}: at least {LEAST_BYTES_PER_S} bytes a second; `headrace mirror pause` stops the copying")
+        raise UsageError(f"{words}: at least {LEAST_BYTES_PER_S} bytes a second; `headrace mirror pause` stops the copying")
     return rate
 
 

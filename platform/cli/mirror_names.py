@@ -5,7 +5,7 @@ from pathlib import Path
 
 from ..mirror.errors import InvalidPattern, InvalidRename
 from ..mirror.topics.naming import Naming, Policy
-from .errors import AskedWrongly
+from .errors import UsageError
 
 
 def add_topics(parser: argparse.ArgumentParser) -> None:
@@ -45,7 +45,7 @@ def add_clients(parser: argparse.ArgumentParser) -> None:
 
 
 def naming_of(arguments: argparse.Namespace) -> Naming:
-    """Return what the options say. Raises AskedWrongly."""
+    """Return what the options say. Raises UsageError."""
     try:
         return Naming(
             arguments.topics,
@@ -57,4 +57,4 @@ def naming_of(arguments: argparse.Namespace) -> Naming:
             separator=arguments.replication_policy_separator,
         )
     except (InvalidPattern, InvalidRename) as error:
-        raise AskedWrongly(str(error)) from error
+        raise UsageError(str(error)) from error

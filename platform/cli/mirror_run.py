@@ -10,11 +10,11 @@ from ..mirror.process import Mirror, MirrorSettings
 from ..mirror.stall import STALL_AFTER_MS
 from ..mirror.syncing.sync import SyncSettings
 from ..mirror.topics.naming import patterns
-from ..runtime.collector import spare_the_collector
+from ..runtime.collector import freeze_live_objects
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
-from .errors import AskedWrongly
+from .errors import UsageError
 from .foreground import add_pages, pages_of
 from .mirror_names import add_clients, add_naming, add_topics, naming_of
 
@@ -136,7 +136,7 @@ def _sync_of(arguments: argparse.Namespace) -> SyncSettings:
         for words in (settings.config_exclude, settings.groups, settings.groups_exclude):
             patterns(words)
     except InvalidPattern as error:
-        raise AskedWrongly(str(error)) from error
+        raise UsageError(str(error)) from error
     return settings
 
 
@@ -163,6 +163,6 @@ def run(arguments: argparse.Namespace) -> int:
     )
     configure_logs("mirror")
     stop = StopSignal().install()
-    spare_the_collector()
+    freeze_live_objects()
     Mirror(settings).run(stop)
     return 0

@@ -5,7 +5,7 @@ import json
 
 from ..runtime import logs
 from ..runtime.layout import Layout
-from .errors import AskedWrongly
+from .errors import UsageError
 from .load import publish
 
 HELP = """publish the hours of a topic that have ended and are COMPLETE
@@ -40,10 +40,10 @@ def run(arguments: argparse.Namespace) -> int:
     layout = Layout.from_environment()
     if arguments.announce_again:
         if arguments.restore:
-            raise AskedWrongly("--announce-again publishes nothing: give --restore without it")
+            raise UsageError("--announce-again publishes nothing: give --restore without it")
         words, line = _announce_again(layout, arguments)
     elif arguments.first or arguments.last:
-        raise AskedWrongly("--from and --to belong to --announce-again: give it, too")
+        raise UsageError("--from and --to belong to --announce-again: give it, too")
     else:
         words, line = publish(layout, arguments)
     print(json.dumps(words) if arguments.json else line)

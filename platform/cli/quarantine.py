@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_known(cluster: Cluster, topic: str) -> None:
-    """Return if the topic exists, or if its quarantine topic does. Raises AskedWrongly."""
+    """Return if the topic exists, or if its quarantine topic does. Raises UsageError."""
     there = cluster.topics()
     # All events for a topic may have gone to quarantine. Then the topic does not exist, and yet it is known.
     meant = [name.removesuffix(QUARANTINE_SUFFIX) for name in there]

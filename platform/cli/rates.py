@@ -68,7 +68,7 @@ def _words(path: Path) -> object:
 
 
 def _why_nothing(topic: str | None, counted: list[str], bootstrap: str) -> str:
-    """Return why there is nothing to show. Raises AskedWrongly for an unknown topic, NotCounted for one that no consumer
+    """Return why there is nothing to show. Raises UsageError for an unknown topic, NotCounted for one that no consumer
     counts.
     """
     counts = f"the consumers count {', '.join(counted)}" if counted else "no consumer counts anything here"

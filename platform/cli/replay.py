@@ -21,7 +21,7 @@ from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..sdk.access_log_schema import ACCESS_LOG_SCHEMA, ACCESS_LOG_TOPIC
 from ..sdk.event_logger import EventLogger
-from .errors import AskedWrongly
+from .errors import UsageError
 from .topic_names import check_usable
 
 HELP = """Replay an access log (combined format, plain or .gz) as events with their own times.
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             check_format(arguments.log)
         except OtherFormat as error:
-            raise AskedWrongly(f"{error}\n--any-format replays it anyway, and puts every other line into quarantine") from error
+            raise UsageError(f"{error}\n--any-format replays it anyway, and puts every other line into quarantine") from error
     configure_logs("replay", "WARNING", "text")
     stop = StopSignal().install()
     _see_topic(arguments.bootstrap, arguments.topic)

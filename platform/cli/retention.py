@@ -31,13 +31,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from ..spark.maintenance.all_tables import retain_tables
-    from .errors import AskedWrongly
+    from .errors import UsageError
 
     logs.configure("retention", level="WARNING")
     if arguments.apply and arguments.dry_run:
-        raise AskedWrongly("--apply drops hours, and --dry-run drops none: give one of them")
+        raise UsageError("--apply drops hours, and --dry-run drops none: give one of them")
     if arguments.all and arguments.hours is not None:
-        raise AskedWrongly("--hours belongs to one TOPIC; <warehouse>/retention.toml has the ages of all topics")
+        raise UsageError("--hours belongs to one TOPIC; <warehouse>/retention.toml has the ages of all topics")
     warehouse, topics = warehouse_and_topics(arguments)
     words = {"apply": arguments.apply, "keep_hours": arguments.hours, "most_hours": arguments.most_hours}
     return told({"retention": (lambda: retain_tables(warehouse, topics, **words), _lines)}, as_json=arguments.json)

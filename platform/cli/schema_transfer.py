@@ -36,7 +36,7 @@ def run_export(arguments: argparse.Namespace) -> int:
         sys.stdout.write(text)
         return 0
     replace_file(Path(arguments.file), text.encode(), is_durable=True)
-    _told(arguments, found, sum(map(len, found.subjects.values())), "exported")
+    _print_summary(arguments, found, sum(map(len, found.subjects.values())), "exported")
     return 0
 
 
@@ -48,11 +48,11 @@ def run_import(arguments: argparse.Namespace) -> int:
     count = len(list(transfer.in_order(found)))
     if not arguments.dry_run:
         count = transfer.imported(RegistryClient(arguments.registry), found)
-    _told(arguments, found, count, "would be imported" if arguments.dry_run else "imported")
+    _print_summary(arguments, found, count, "would be imported" if arguments.dry_run else "imported")
     return 0
 
 
-def _told(arguments: argparse.Namespace, found: schema_set.SchemaSet, count: int, done: str) -> None:
+def _print_summary(arguments: argparse.Namespace, found: schema_set.SchemaSet, count: int, done: str) -> None:
     if arguments.json:
         print(json.dumps({"subjects": len(found.subjects), "versions": count, "file": arguments.file}))
     else:

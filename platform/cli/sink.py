@@ -13,7 +13,7 @@ from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..runtime.logs import configure as configure_logs
 from ..schema_registry.client import RegistryClient
-from .errors import AskedWrongly
+from .errors import UsageError
 from .foreground import add_schema_cache, schema_cache_of
 
 HELP = """Write the events of topics to files, to an HTTP server, or into a PostgreSQL table. docs/SINKS.md is the manual.
@@ -91,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     group = arguments.group or f"sink-{arguments.action}-{'-'.join(arguments.topics)}"
     bootstrap, audit_bootstrap = _clusters(arguments)
     if audit_bootstrap is not None and not re.fullmatch(GROUP_NAME, group):
-        raise AskedWrongly(
+        raise UsageError(
             f"the group {group[:60]!r}: the audit knows sinks by groups of at most 200 letters (a to z), digits, dots, _ and -: "
             "give another --group, or --no-audit"
         )
@@ -156,20 +156,20 @@ def _clusters(arguments: argparse.Namespace) -> tuple[str, str | None]:
     layout, name = Layout.from_environment(), arguments.cluster
     bootstrap = arguments.bootstrap or {"live": layout.live_bootstrap, "offline": layout.offline_bootstrap}.get(name)
     if bootstrap is None:
-        raise AskedWrongly(f"--cluster {name}: say where it is: --bootstrap HOST:PORT")
+        raise UsageError(f"--cluster {name}: say where it is: --bootstrap HOST:PORT")
     if arguments.no_audit:
         if arguments.audit_bootstrap is not None:
-            raise AskedWrongly("--no-audit and --audit-bootstrap: give one of them")
+            raise UsageError("--no-audit and --audit-bootstrap: give one of them")
         return bootstrap, None
     if name not in ("live", "offline"):
-        raise AskedWrongly(
+        raise UsageError(
             f"--cluster {name}: the audit reads the logs of live and offline alone, and has nothing to compare this sink with: "
             "give --no-audit"
         )
     if name == "live":
         return bootstrap, arguments.audit_bootstrap or bootstrap
     if arguments.audit_bootstrap is None and arguments.bootstrap is not None:
-        raise AskedWrongly(
+        raise UsageError(
             f"--cluster offline --bootstrap {bootstrap}: say where the audit's topic is, on the live cluster: "
             "--audit-bootstrap HOST:PORT, or --no-audit"
         )
@@ -178,13 +178,13 @@ def _clusters(arguments: argparse.Namespace) -> tuple[str, str | None]:
 
 def _dsn(arguments: argparse.Namespace) -> str:
     if (arguments.dsn is None) == (arguments.dsn_file is None):
-        raise AskedWrongly("give one of --dsn and --dsn-file")
+        raise UsageError("give one of --dsn and --dsn-file")
     if arguments.dsn is not None:
         return str(arguments.dsn)
     try:
         return str(arguments.dsn_file.read_text().split("\n", 1)[0].strip())
     except (OSError, UnicodeDecodeError) as error:
-        raise AskedWrongly(f"--dsn-file {arguments.dsn_file} cannot be read: {error}") from error
+        raise UsageError(f"--dsn-file {arguments.dsn_file} cannot be read: {error}") from error
 
 
 def _count(word: str) -> int:

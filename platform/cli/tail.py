@@ -17,7 +17,7 @@ from ..reader.decoding.event_decoder import EventDecoder
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal
 from ..schema_registry.client import RegistryClient
-from .errors import AskedWrongly
+from .errors import UsageError
 from .foreground import add_schema_cache, schema_cache_of
 from .topic_names import check_known
 
@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         matches = None if arguments.where is None else compile_expression(arguments.where)
     except ExpressionRefused as error:
-        raise AskedWrongly(str(error)) from error
+        raise UsageError(str(error)) from error
     if arguments.most is not None and arguments.most < 1:
-        raise AskedWrongly("--most is at least 1")
+        raise UsageError("--most is at least 1")
     stop = StopSignal(second_ends=True).install()
     cluster = Cluster(arguments.bootstrap, client_id="headrace-tail")
     decoder = EventDecoder(RegistryClient(arguments.registry, cache_folder=schema_cache_of(arguments)))
@@ -89,13 +89,11 @@ def _starts(cluster: Cluster, arguments: argparse.Namespace) -> dict[int, int]:
     partitions = list(cluster.partitions(arguments.topic))
     chosen = sorted(set(arguments.partition or partitions))
     if absent := [one for one in chosen if one not in partitions]:
-        raise AskedWrongly(
-            f"--partition {absent[0]}: {arguments.topic} has the partitions {min(partitions)} to {max(partitions)}"
-        )
+        raise UsageError(f"--partition {absent[0]}: {arguments.topic} has the partitions {min(partitions)} to {max(partitions)}")
     try:
         return places.starts(cluster, arguments.topic, chosen, arguments.start)
     except PlaceRefused as error:
-        raise AskedWrongly(f"--from {error}") from error
+        raise UsageError(f"--from {error}") from error
 
 
 def _print(words: dict[str, Any], *, as_json: bool, at_once: bool) -> None:

@@ -19,7 +19,7 @@ from ..runtime.layout import is_internal
 from ..wire.errors import ErrorCode
 from ..wire.topic_name import fault_of
 from .chosen_cluster import action, connected, options
-from .errors import AskedWrongly
+from .errors import UsageError
 from .topic_names import unknown_topic
 
 HELP = """List, create, describe, configure and delete the topics of a cluster: this platform's, or any Kafka-wire cluster.
@@ -28,7 +28,7 @@ exit codes: 0 done, 1 the cluster could not do it, 2 asked wrongly (no such topi
 
 example: headrace topic create clicks --partitions 8 --config retention.ms=604800000"""
 
-ASKED_WRONGLY = {
+USAGE_ERRORS = {
     ErrorCode.INVALID_TOPIC_EXCEPTION: "letters, digits, '.', '_' and '-' make a name, at most 249",
     ErrorCode.INVALID_PARTITIONS: "give another number with --partitions",
     ErrorCode.INVALID_REPLICATION_FACTOR: "a partition has at most as many replicas as the cluster has brokers",
@@ -102,7 +102,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 @contextmanager
 def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster]:
-    """Yield the chosen cluster. Refusals that are due to the arguments are raised as AskedWrongly."""
+    """Yield the chosen cluster. Refusals that are due to the arguments are raised as UsageError."""
     cluster = connected(arguments, "topic")
     try:
         yield cluster
@@ -110,10 +110,10 @@ def _cluster(arguments: argparse.Namespace) -> Iterator[Cluster]:
         advice = "`headrace topic list` shows those there are."
         raise unknown_topic(error.topic, f"on {cluster.bootstrap}", cluster.topics(), advice) from error
     except BrokerError as error:
-        instead = ASKED_WRONGLY.get(ErrorCode.of(error.code))
+        instead = USAGE_ERRORS.get(ErrorCode.of(error.code))
         if instead is None:
             raise
-        raise AskedWrongly(f"{error}; {instead}") from error
+        raise UsageError(f"{error}; {instead}") from error
     finally:
         cluster.close()
 
@@ -144,7 +144,7 @@ def _list(cluster: Cluster, arguments: argparse.Namespace) -> int:
 def _create(cluster: Cluster, arguments: argparse.Namespace) -> int:
     name: str = arguments.name
     if (fault := fault_of(name)) is not None:
-        raise AskedWrongly(f"{fault}: choose another name")
+        raise UsageError(f"{fault}: choose another name")
     is_new = create_topic(
         cluster, name, arguments.partitions, _once(arguments.config), replication_factor=arguments.replication_factor
     )
@@ -201,7 +201,7 @@ def _describe(cluster: Cluster, arguments: argparse.Namespace) -> int:
 def _delete(cluster: Cluster, arguments: argparse.Namespace) -> int:
     name: str = arguments.name
     if is_internal(name) and not arguments.force:
-        raise AskedWrongly(f"topic {name!r} is the platform's own: it is the only copy; --force deletes it anyway")
+        raise UsageError(f"topic {name!r} is the platform's own: it is the only copy; --force deletes it anyway")
     topic_admin.delete_topic(cluster, name)
     print(json.dumps({"name": name, "is_deleted": True}) if arguments.json else f"{name} is deleted")
     if arguments.bootstrap is None and arguments.cluster == "live" and not is_internal(name):
@@ -218,7 +218,7 @@ def _config(cluster: Cluster, arguments: argparse.Namespace) -> int:
     to_set = _once(arguments.set)
     both = sorted(to_set.keys() & set(arguments.unset))
     if both:
-        raise AskedWrongly(f"{', '.join(both)}: set and unset at once; give one of them")
+        raise UsageError(f"{', '.join(both)}: set and unset at once; give one of them")
     if to_set or arguments.unset:
         topic_admin.change_topic_settings(cluster, name, to_set=to_set, to_unset=dict.fromkeys(arguments.unset))
     found = topic_admin.topic_settings(cluster, name)
@@ -248,11 +248,11 @@ def _partitions(topic: TopicDescription) -> str:
 
 
 def _once(settings: list[tuple[str, str]]) -> dict[str, str]:
-    """Return the settings as a mapping. Raises AskedWrongly if one is given twice."""
+    """Return the settings as a mapping. Raises UsageError if one is given twice."""
     names = [name for name, _ in settings]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
-        raise AskedWrongly(f"{', '.join(twice)}: given more than once; give each setting one value")
+        raise UsageError(f"{', '.join(twice)}: given more than once; give each setting one value")
     return dict(settings)
 
 

@@ -10,7 +10,7 @@ from ..client.connection.cluster import Cluster
 from ..client.errors import ClientError
 from ..runtime.layout import QUARANTINE_SUFFIX, is_internal
 from ..wire.topic_name import LONGEST, fault_of
-from .errors import AskedWrongly
+from .errors import UsageError
 
 MOST_SUGGESTED = 3
 LEAST_ALIKE = 0.6
@@ -29,11 +29,11 @@ def did_you_mean(name: str, known: Iterable[str]) -> list[str]:
     return [folded[one] for one in close]
 
 
-def unknown_topic(name: str, where: str, known: Iterable[str], advice: str) -> AskedWrongly:
+def unknown_topic(name: str, where: str, known: Iterable[str], advice: str) -> UsageError:
     """Return the error for a topic that is missing in `where`."""
     close = did_you_mean(name, known)
     guess = f" Did you mean {' or '.join(repr(one) for one in close)}?" if close else ""
-    return AskedWrongly(f"there is no topic {name!r} {where}.{guess} {advice}")
+    return UsageError(f"there is no topic {name!r} {where}.{guess} {advice}")
 
 
 def topics_of(bootstrap: str) -> list[str]:
@@ -56,23 +56,23 @@ def topics_if_reachable(bootstrap: str) -> list[str] | None:
 def check_known(
     name: str, known: Iterable[str], where: str, advice: str = "`headrace topic list` shows those there are."
 ) -> None:
-    """Return if `name` is among the known names. Raises AskedWrongly."""
+    """Return if `name` is among the known names. Raises UsageError."""
     names = set(known)
     if name not in names:
         raise unknown_topic(name, where, names, advice)
 
 
 def check_usable(name: str) -> None:
-    """Return if events may be logged to a topic with this name, which need not exist. Raises AskedWrongly."""
+    """Return if events may be logged to a topic with this name, which need not exist. Raises UsageError."""
     if (fault := fault_of(name)) is not None:
-        raise AskedWrongly(f"{fault}: choose another name")
+        raise UsageError(f"{fault}: choose another name")
     if is_internal(name):
-        raise AskedWrongly(
+        raise UsageError(
             f"topic {name!r} is the platform's own (names that begin with '_' or end in {QUARANTINE_SUFFIX!r} are): its events "
             "would be neither mirrored, nor audited, nor loaded; choose another name"
         )
     if len(name) + len(QUARANTINE_SUFFIX) > LONGEST:
-        raise AskedWrongly(
+        raise UsageError(
             f"topic name of {len(name)} characters: a topic of events may have {LONGEST - len(QUARANTINE_SUFFIX)}, "
             f"so that NAME{QUARANTINE_SUFFIX} is a name too"
         )

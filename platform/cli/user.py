@@ -15,7 +15,7 @@ from ..coordination.session import Session
 from ..coordination.users import Config, UserRegistry
 from ..wire import scram_client
 from .chosen_cluster import action, connected, options
-from .errors import AskedWrongly
+from .errors import UsageError
 
 HELP = """Add, list and remove the users of a cluster: this platform's, or any Kafka-wire cluster with SCRAM.
 
@@ -105,7 +105,7 @@ def _remove(arguments: argparse.Namespace) -> int:
 
         def without(present: Config) -> Config:
             if not any(one in present for one in arguments.mechanism or HASHES):
-                raise AskedWrongly(f"there is no such user {name!r}: `headrace user list` shows those there are")
+                raise UsageError(f"there is no such user {name!r}: `headrace user list` shows those there are")
             return {key: value for key, value in present.items() if key not in (arguments.mechanism or HASHES)}
 
         _in_zookeeper(arguments.zookeeper, lambda users: users.change(name, without))
@@ -115,7 +115,7 @@ def _remove(arguments: argparse.Namespace) -> int:
             its = scram_users.users(cluster).get(name, {})
             wanted = arguments.mechanism or list(its)
             if not wanted or any(one not in its for one in wanted):
-                raise AskedWrongly(f"there is no such user {name!r}: `headrace user list` shows those there are")
+                raise UsageError(f"there is no such user {name!r}: `headrace user list` shows those there are")
             scram_users.remove_user(cluster, name, wanted)
         finally:
             cluster.close()
@@ -144,24 +144,24 @@ def _in_zookeeper(hosts: str, use: Callable[[UserRegistry], T]) -> T:
 def _password(file: str | None) -> str:
     if file is None:
         if not sys.stdin.isatty():
-            raise AskedWrongly("there is no terminal to ask for the password: give --password-file (- for standard input)")
+            raise UsageError("there is no terminal to ask for the password: give --password-file (- for standard input)")
         password = getpass.getpass("password: ")
         if password != getpass.getpass("again: "):
-            raise AskedWrongly("the two passwords differ")
+            raise UsageError("the two passwords differ")
     else:
         try:
             text = sys.stdin.readline() if file == "-" else Path(file).read_text()
         except (OSError, UnicodeDecodeError) as error:
-            raise AskedWrongly(f"--password-file {file} cannot be read: {error}") from None
+            raise UsageError(f"--password-file {file} cannot be read: {error}") from None
         password = text.split("\n")[0].rstrip("\r")
     try:
         is_plain = scram_client.prepared(password) == password
     except scram_client.ScramRefused:
         is_plain = False
     if not is_plain:
-        raise AskedWrongly("the password has characters that clients write in different ways (SASLprep): choose another")
+        raise UsageError("the password has characters that clients write in different ways (SASLprep): choose another")
     if not 0 < len(password) <= LONGEST_PASSWORD:
-        raise AskedWrongly(f"a password has 1 to {LONGEST_PASSWORD} characters")
+        raise UsageError(f"a password has 1 to {LONGEST_PASSWORD} characters")
     return password
 
 

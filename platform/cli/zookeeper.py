@@ -11,7 +11,7 @@ from ..coordination.backup import Backup, export, restore, with_folders
 from ..coordination.session import Session
 from ..runtime.layout import Layout
 from ..runtime.whole_file import replace_file
-from .errors import AskedWrongly
+from .errors import UsageError
 
 HELP = """Copy what ZooKeeper knows of a datacenter into a file, and back into an ensemble that has lost it: topics with their
 settings and brokers, users, committed offsets, what audit and mirrors have noted. The records are in the brokers' folders, not
@@ -75,13 +75,13 @@ def _rebuild(folder: Path, file: Path) -> int:
             if found is not None:
                 held.setdefault(found[1], []).append(int(found[2]))
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise AskedWrongly(f"{folder} is not data folder of a broker ({type(error).__name__}: {error})") from None
+        raise UsageError(f"{folder} is not data folder of a broker ({type(error).__name__}: {error})") from None
     kept = folder / "tree.json"
     before = _read(file) if file.exists() else _read(kept) if kept.exists() else None
     try:
         copy = with_folders(before, cluster_id, broker_id, held)
     except ValueError as error:
-        raise AskedWrongly(f"{folder}: {error}") from None
+        raise UsageError(f"{folder}: {error}") from None
     replace_file(file, copy.to_json().encode(), mode=0o600)
     new = ", ".join(sorted(set(copy.topics) - set(before.topics if before is not None else ()))) or "none"
     print(f"{file} has {len(copy.topics)} topics; new, with settings unknown and `retention.ms=-1`: {new}")
@@ -92,9 +92,9 @@ def _read(file: Path) -> Backup:
     try:
         return Backup.of_json(file.read_text())
     except FileNotFoundError:
-        raise AskedWrongly(f"there is no file {file}") from None
+        raise UsageError(f"there is no file {file}") from None
     except (OSError, ValueError) as error:
-        raise AskedWrongly(f"{file} is not a copy that `headrace zookeeper export` wrote: {error}") from None
+        raise UsageError(f"{file} is not a copy that `headrace zookeeper export` wrote: {error}") from None
 
 
 @contextmanager

@@ -3,6 +3,8 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..client.connection import control_plane
+from ..client.groups import group_admin
 from ..runtime.clock import SystemClock
 from ..runtime.http_access import HttpAccess, is_loopback
 from ..runtime.layout import Layout
@@ -12,6 +14,7 @@ from ..runtime.status import StatusFile
 from ..runtime.web_server import HOW_TO_PROTECT, WebServer, bound
 from .answers import Answers
 from .errors import NotHere
+from .rendering import prepare
 from .warehouse_asking import Asking
 from .web import application
 
@@ -45,6 +48,10 @@ def run(process: ConsoleProcess, stop: StopSignal) -> None:
     listener = bound(process.host, process.port)
     lifecycle.started("listener", listener.close)
     try:
+        # The first pages would wait for this.
+        prepare()
+        control_plane.import_messages()
+        group_admin.import_messages()
         answers = Answers(process.layout, clock, is_read_only=not is_loopback(process.host))
         lifecycle.started("answers", answers.close)
         asking = Asking(process.layout, clock)

@@ -27,7 +27,7 @@ class Asked:
         """Return a parameter that must be there. Raises BadRequest."""
         value = self.text(name)
         if not value:
-            raise BadRequest(f"{name} is missing in the address")
+            raise BadRequest(f"the address lacks `{name}`: add {name}=… to it, or follow a link from one of the lists above")
         return value
 
     def whole(self, name: str, within: range = INSTANTS) -> int | None:

@@ -12,8 +12,6 @@ from ..local.supervisor.faults import remedy
 from ..local.supervisor.state import ProcessState
 
 SILENT_BEATS = 10
-QUIET_PRODUCER_MS = 3_600_000
-"""A producer that has not sent its final report, and nothing else for so long, is worth a look."""
 MOST_NAMED = 5
 
 
@@ -88,7 +86,7 @@ def of_processes(processes: Iterable[ProcessState], logs: Path) -> list[Problem]
 
 
 def of_windows(troubled: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Return a problem for each topic and verdict. `troubled`: what `GET /api/troubled` answers."""
+    """Return a problem for each topic and verdict. `troubled`: the `windows` of `GET /api/problems`."""
     found = []
     for one in troubled:
         topic, verdict, windows, start = one["topic"], one["verdict"], one["windows"], one["window_start_ms"]
@@ -116,8 +114,8 @@ def of_windows(troubled: Iterable[Mapping[str, Any]]) -> list[Problem]:
     return found
 
 
-def of_hearing(hearing: Mapping[str, Any]) -> list[Problem]:
-    """Return a problem for each fault that the audit reports of itself. `hearing`: what `GET /api/hearing` answers."""
+def of_hearing(faults: Iterable[str]) -> list[Problem]:
+    """Return a problem for each fault that the audit reports of itself. `faults`: of `GET /api/problems`."""
     return [
         Problem(
             rank=Rank.UNKNOWN,
@@ -127,7 +125,7 @@ def of_hearing(hearing: Mapping[str, Any]) -> list[Problem]:
             remedy="start what it names; windows stay UNKNOWN until then",
             href="/processes",
         )
-        for fault in hearing.get("faults", ())
+        for fault in faults
     ]
 
 
@@ -165,18 +163,18 @@ def of_mirror(status: Mapping[str, Any] | None, *, now_ms: int) -> list[Problem]
     return found
 
 
-def of_producers(unsealed: Iterable[Mapping[str, Any]]) -> list[Problem]:
-    """Return one note if producers have not sent their final report and are quiet. `unsealed`: of `GET /api/unsealed`."""
-    quiet = [one for one in unsealed if one["silent_ms"] >= QUIET_PRODUCER_MS and one["retired"] is None]
-    if not quiet:
+def of_producers(quiet: Mapping[str, Any]) -> list[Problem]:
+    """Return one note if producers are quiet that have not sent their final report. `quiet`: of `GET /api/problems`."""
+    count = quiet["count"]
+    if not count:
         return []
-    are = "producer has" if len(quiet) == 1 else "producers have"
+    are = "producer has" if count == 1 else "producers have"
     return [
         Problem(
             rank=Rank.NOTED,
             about="producers",
-            what=f"{len(quiet):,} {are} sent nothing for an hour, and no final report",
-            why="their windows stay open: " + ", ".join(one["instance"] for one in quiet[:MOST_NAMED]),
+            what=f"{count:,} {are} sent nothing for an hour, and no final report",
+            why="their windows stay open: " + ", ".join(quiet["instances"]),
             remedy="if one has ended and will not come back: `headrace audit retire-producer INSTANCE --reason …`",
             href="/producers",
         )

@@ -31,6 +31,12 @@ def render(template: str, **words: Any) -> str:
     return _environment.get_template(f"{template}.html").render(**words)
 
 
+def prepare() -> None:
+    """Compile every template, which is done at its first use else: 0.1 s of the first page."""
+    for name in _environment.list_templates():
+        _environment.get_template(name)
+
+
 def instant(at_ms: int | None, *, to: int | None = None) -> Markup:
     """Return an instant in UTC to the second; with `to` in minutes, up to the end. The script adds the local time beside it."""
     if at_ms is None:
@@ -40,7 +46,7 @@ def instant(at_ms: int | None, *, to: int | None = None) -> Markup:
         return escape(words)
     machine = f"{words.replace(' ', 'T')}Z"
     shown = words if to is None else f"{words[:-3]} – {utc(to)[-8:-3]}"
-    return Markup("<time datetime={}>{}</time>").format(machine, shown)
+    return Markup(f"<time datetime={machine}>{shown}</time>")
 
 
 def number(value: float | None) -> str:
@@ -62,6 +68,8 @@ def span(ms: float | None) -> str:
     """Return how long something took or is, short."""
     if ms is None:
         return "–"
+    if not ms:
+        return "0 s"
     if ms < 60_000:
         return f"{ms / 1000:.1f} s" if ms < 10_000 else f"{ms / 1000:.0f} s"
     for unit, width in (("min", 60_000), ("h", 3_600_000), ("days", 86_400_000)):

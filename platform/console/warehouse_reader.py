@@ -27,7 +27,6 @@ def main(words: Sequence[str]) -> int:
 
 def answer(layout: Layout, words: Sequence[str]) -> dict[str, Any]:
     """Return the answer to a question. Raises WarehouseError."""
-    from ..spark.warehouse.hours import hour_name
     from ..spark.warehouse.settings import WarehouseSettings
     from ..spark.warehouse.topic_table import LOADS, MAIN
     from ..spark.warehouse.warehouse import Warehouse
@@ -58,7 +57,6 @@ def answer(layout: Layout, words: Sequence[str]) -> dict[str, Any]:
                 "hours": [
                     {
                         "hour": hour,
-                        "name": hour_name(hour),
                         "loaded": loaded.get(hour, 0),
                         "published": published.get(hour, 0),
                         "is_published": hour in published,

@@ -85,26 +85,27 @@ def readers_words(one: Window, shown: Sequence[str]) -> str:
         return ""
     views = dict(zip(others, cells(one, others), strict=True))
     wrong = [tier for tier, view in views.items() if view.colour != "ok"]
-    return _few(len(others), "group", [f"{tier.partition(':')[2]} {views[tier].text}" for tier in wrong])
+    named = [f"{tier.partition(':')[2]} {views[tier].text}" for tier in wrong[:MOST_NAMED]]
+    return _few(len(others), "group", named, len(wrong))
 
 
 def sinks_words(one: Window) -> str:
     """Return the sinks and groups beside the verdict in a few words; empty: there are none."""
-    rows = one.get("sinks") or {}
-    wrong = [f"{name.partition(':')[2]} {row['verdict']}" for name, row in sorted(rows.items()) if row["verdict"] != "COMPLETE"]
-    return _few(len(rows), "reader", wrong) if rows else ""
+    readers = one["readers"]
+    named = [f"{name.partition(':')[2]} {verdict}" for name, verdict in readers["named"][:MOST_NAMED]]
+    return _few(readers["count"], "reader", named, readers["wrong"]) if readers["count"] else ""
 
 
-def _few(count: int, what: str, wrong: Sequence[str]) -> str:
+def _few(count: int, what: str, named: Sequence[str], wrong: int) -> str:
     total = f"{count:,} {what}{'' if count == 1 else 's'}"
     if not wrong:
         return f"{total}: all COMPLETE" if what == "reader" else f"{total}: all as expected"
-    more = f" and {len(wrong) - MOST_NAMED:,} more" if len(wrong) > MOST_NAMED else ""
-    return f"{total}; {', '.join(wrong[:MOST_NAMED])}{more}"
+    more = f" and {wrong - len(named):,} more" if wrong > len(named) else ""
+    return f"{total}; {', '.join(named)}{more}"
 
 
 def row(one: Window, tiers: Sequence[str]) -> dict[str, Any]:
-    """Return a window, or a day of them, as a row of the topic's page."""
+    """Return a window, or a day of them, as a row of the topic's page. `one`: as brief as `/api/topic` gives it."""
     is_day = report.is_day(one)
     return {
         "start": None if is_day else one["window_start_ms"],

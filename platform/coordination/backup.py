@@ -25,7 +25,7 @@ from .values import decimal, json_bytes, read_decimal, read_json
 
 VERSION = 1
 ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, paths.CONFIG, "/audit", "/mirror", "/leaders", "/rights")
-PASSED_OVER = re.compile(r"/consumers/[^/]+/(ids|owners)|/leaders/[^/]+/holder")
+PASSED_OVER = re.compile(r"/consumers/[^/]+/(ids|owners|coordinator)|/leaders/[^/]+/holder")
 """Below these everything lives as long as a process."""
 LATER_EPOCHS = 1_000_000
 BEYOND = 1_000_000_000_000

@@ -226,18 +226,6 @@ class OffsetRegistry:
         found = self._session.tree.read_many(wanted)
         return {wanted[path]: CommittedOffset.read(path, node.data) for path, node in found.items()}
 
-    def commit(self, offsets: Mapping[str, Mapping[tuple[str, int], CommittedOffset]]) -> None:
-        """Commit offsets with their notes, by group; durable on return. The calls travel together, each on its own: after an
-        error some may be written. Raises ConnectionUnsure, ValueError below 0.
-        """
-        self._session.tree.put_many(
-            {
-                paths.offset(group, topic, partition): one.to_bytes()
-                for group, positions in offsets.items()
-                for (topic, partition), one in positions.items()
-            }
-        )
-
     def forget(self, group: str, partitions: Collection[tuple[str, int]]) -> set[tuple[str, int]]:
         """Remove committed offsets and return those that existed. Raises ConnectionUnsure."""
         wanted = {paths.offset(group, topic, partition): (topic, partition) for topic, partition in partitions}

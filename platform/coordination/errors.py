@@ -92,6 +92,14 @@ class ConsumerIdTaken(CoordinationError):
         )
 
 
+class NotClaimed(CoordinationError):
+    """A commit of a group that another process has claimed, or that was deleted. Nothing was written."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(f"nothing committed: {path} is gone, so another broker coordinates the group now")
+
+
 class NotRegistered(CoordinationError):
     """A write that only a registered consumer may make, after its registration was lost. Nothing was written."""
 

@@ -120,7 +120,8 @@ class OffsetExpiry:
         tree, root = self._session.tree, paths.group(group)
         if tree.children(paths.group_offsets(group)):
             return
-        owners = paths.group_owners(group)
-        tree.delete_many(f"{owners}/{topic}" for topic in tree.children(owners))
-        tree.delete_many([owners, paths.group_offsets(group), paths.consumer_ids(group)])
+        parents = [paths.group_owners(group), paths.group_coordinator(group)]
+        for parent, names in tree.children_many(parents).items():
+            tree.delete_many(f"{parent}/{name}" for name in names)
+        tree.delete_many([*parents, paths.group_offsets(group), paths.consumer_ids(group)])
         tree.delete_many([root])

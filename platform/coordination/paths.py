@@ -134,6 +134,10 @@ def owner(group: str, topic: str, partition: int) -> str:
     return f"{owners(group, topic)}/{partition_step(partition)}"
 
 
+def group_coordinator(group: str) -> str:
+    return f"/consumers/{group_step(group)}/coordinator"
+
+
 def group_offsets(group: str) -> str:
     return f"/consumers/{group_step(group)}/offsets"
 

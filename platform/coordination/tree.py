@@ -6,7 +6,7 @@ create, a conditional write and a transaction are sent once; when their outcome 
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -267,8 +267,27 @@ class Tree:
         wanted = list(operations)
         if not wanted:
             return None
+        request = self._transaction(wanted)
+        return _failed_at(self._once("transact on", wanted[0].path, request.commit_async))
+
+    def transact_each(self, transactions: Iterable[Sequence[Operation]]) -> list[int | CoordinationError | None]:
+        """Carry out each of the transactions, all of its operations or none. The calls are pipelined.
+
+        Return for each what `transact` returns, or the error where the call failed or its outcome is unknown.
+        """
+        wanted = list(transactions)
+        outcomes: list[int | CoordinationError | None] = []
+        for start in range(0, len(wanted), PIPELINE):
+            some = wanted[start : start + PIPELINE]
+            self._open("transact on", some[0][0].path)
+            sent = [(str(number), self._transaction(one).commit_async()) for number, one in enumerate(some)]
+            answers = self._answers("transact on", sent, already=NodeExistsError).values()
+            outcomes += [_failed_at(results) if error is None else error for results, error in answers]
+        return outcomes
+
+    def _transaction(self, operations: Iterable[Operation]) -> Any:
         request = self._client.transaction()
-        for operation in wanted:
+        for operation in operations:
             match operation:
                 case Create(path=path, data=data, ephemeral=ephemeral):
                     self._fits(path, data)
@@ -280,12 +299,11 @@ class Tree:
                     request.delete(path, version)
                 case Check(path=path, version=version):
                     request.check(path, version)
-        results = self._once("transact on", wanted[0].path, request.commit_async)
-        for index, result in enumerate(results):
-            # ZooKeeper answers with these two for the operations before and after the one that failed.
-            if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
-                return index
-        return None
+        return request
+
+    def sync(self, path: str) -> None:
+        """Wait until the server that this session is connected to has everything that was written before this call."""
+        self._repeatable("sync", path, lambda: self._client.sync_async(path), absent=None)
 
     def watch(self, path: str, kind: str, fired: Callable[[object], None]) -> None:
         """Call `fired` once when the node (`kind` "data") or the list below it ("children") changes, appears or disappears.
@@ -384,6 +402,14 @@ class Tree:
 
 def _failed(what: str, path: str, error: KazooException) -> CoordinationError:
     return CoordinationError(f"{what} {path} in ZooKeeper failed: {type(error).__name__} {error}")
+
+
+def _failed_at(results: Iterable[Any]) -> int | None:
+    for index, result in enumerate(results):
+        # ZooKeeper answers with these two for the operations before and after the one that failed.
+        if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
+            return index
+    return None
 
 
 def _runs_of(paths: list[str]) -> Iterator[list[str]]:

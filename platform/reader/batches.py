@@ -137,7 +137,7 @@ class BatchedRecords:
         """The batch's first record, which failed by itself. Nothing behind it is stored before quarantine has it: a position
         behind it says that it is done.
         """
-        self._is_culprit_told = False
+        self._is_culprit_logged = False
         self._taken: set[TopicPartition] = set()
         """Partitions that others took over, which the loop does not know yet."""
         self._error: ReaderError | None = None
@@ -180,7 +180,7 @@ class BatchedRecords:
     def flush(self, positions: Mapping[TopicPartition, int]) -> list[RefusedRecord]:
         if self._error is not None:
             raise self._error
-        if self._culprit is not None and self._is_culprit_told:
+        if self._culprit is not None and self._is_culprit_logged:
             self._drop(1)  # quarantine has it
         self._keep(positions.__contains__)
         self._store_batch()
@@ -191,7 +191,7 @@ class BatchedRecords:
             raise PartitionsTaken(taken, "another member of the group took them over: what was to be stored is rolled back")
         if self._culprit is None:
             return []
-        self._is_culprit_told = True
+        self._is_culprit_logged = True
         return [self._culprit]
 
     def _store_batch(self) -> None:
@@ -278,18 +278,18 @@ class BatchedRecords:
     def _keep(self, is_kept: Callable[[TopicPartition], bool]) -> None:
         """Forget the records of other partitions."""
         if self._culprit is not None and not is_kept(self._culprit.record.of):
-            self._culprit, self._is_culprit_told = None, False
+            self._culprit, self._is_culprit_logged = None, False
         self._batch = [record for record in self._batch if is_kept(record.of)]
         if not self._batch:
-            self._begin_anew()
+            self._reset()
 
     def _drop(self, count: int) -> None:
         """The batch's first records are done."""
-        self._culprit, self._is_culprit_told = None, False
+        self._culprit, self._is_culprit_logged = None, False
         del self._batch[:count]
         if not self._batch:
-            self._begin_anew()
+            self._reset()
 
-    def _begin_anew(self) -> None:
+    def _reset(self) -> None:
         self._was_tried = self._is_single = False
         self._failures = 0

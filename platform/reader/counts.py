@@ -79,7 +79,7 @@ class ReadCounts:
         """Runs of records, and skipped ranges, that wait to be reported."""
         return self._stretch_count
 
-    def has_told(self, name: TopicPartition, offset: int) -> bool:
+    def has_reported(self, name: TopicPartition, offset: int) -> bool:
         """Return whether the audit knows of what is there: quarantine has it, too, if it was to have it."""
         one = self._partitions.get(name)
         return one is not None and offset < one.reported_to

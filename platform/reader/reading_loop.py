@@ -289,7 +289,7 @@ class ReadingLoop:
             schema_id, event = self._decoders[message.topic].decode_framed(message.value)
         except Undecodable as fault:
             self.read += 1
-            if self._has_told(name, message.offset):
+            if self._has_reported(name, message.offset):
                 self.repeated += 1
             else:
                 self.refused += 1
@@ -317,8 +317,8 @@ class ReadingLoop:
         self._consumer.seek(name, message.offset)
         self._stop.wait(200)
 
-    def _has_told(self, name: TopicPartition, offset: int) -> bool:
-        return self._counts is not None and self._counts.has_told(name, offset)
+    def _has_reported(self, name: TopicPartition, offset: int) -> bool:
+        return self._counts is not None and self._counts.has_reported(name, offset)
 
     def _count(self, message: Message, *, is_held: bool) -> None:
         """Count a record when all before it are counted."""
@@ -333,7 +333,7 @@ class ReadingLoop:
             self._counts.count(message, is_held=is_held)
 
     def _on_corrupt(self, name: TopicPartition, bad: CorruptRange) -> None:
-        if not self._has_told(name, bad.to_offset - 1):
+        if not self._has_reported(name, bad.to_offset - 1):
             self._quarantine.put_range(name, bad)
         reason = EXPIRED if bad.is_expired else CORRUPT
         self._in_flight.behind(name, bad.from_offset, partial(self._skip, name, bad.from_offset, bad.to_offset, reason))

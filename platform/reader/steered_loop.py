@@ -9,7 +9,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..audit.model.messages import PASSED_OVER
+from ..audit.model.messages import SKIPPED_BY_SEEK
 from ..client.consumer.zk_errors import StreamMisused
 from ..client.errors import ClientError
 from ..client.fetch.fetched import TopicPartition
@@ -142,7 +142,7 @@ class SteeredLoop(ReadingLoop):
         self._flush()
         at = self._consumer.positions()[name]
         if target > at:
-            self._skip(name, at, target, PASSED_OVER)
+            self._skip(name, at, target, SKIPPED_BY_SEEK)
         elif self._counts is not None:
             self._counts.go_back(name, target)
         self._begun_at[name] = min(self._begun_at[name], target)

@@ -3,7 +3,7 @@
 import gc
 
 
-def spare_the_collector() -> None:
+def freeze_live_objects() -> None:
     """Exempt the present objects from garbage collection, and run it less often."""
     gc.collect()
     gc.freeze()

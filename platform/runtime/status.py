@@ -1,7 +1,7 @@
 """A process's state in a small JSON file, and for systemd. The supervisor reads the file where a process has no port to probe.
 
 The file is replaced whole: no reader sees half of it. On a full disk it stays as it was, and the process continues: its work may
-need no disk, and who reads the file sees by `beat_every_ms` that it is old.
+need no disk, and a reader of the file sees by `beat_every_ms` that it is old.
 """
 
 import json
@@ -30,8 +30,8 @@ def plain(fact: Any) -> Any:
     return fact.value() if isinstance(fact, Prepared) else fact
 
 
-class Told(NamedTuple):
-    """What a process said last of itself."""
+class LastStatus(NamedTuple):
+    """The last status that a process wrote of itself."""
 
     state: str
     facts: Mapping[str, Any]
@@ -39,7 +39,7 @@ class Told(NamedTuple):
 
     @property
     def beats(self) -> bool:
-        """Return whether it promised to say so again."""
+        """Return whether the process promised to write again at an interval."""
         return "beat_every_ms" in self.facts
 
 
@@ -51,8 +51,8 @@ class StatusFile:
         self._clock = clock or SystemClock()
         self._is_full = False
         self._manager = ServiceManager()
-        self.told: Told | None = None
-        """From any thread: it is replaced, never changed."""
+        self.last: LastStatus | None = None
+        """May be read on any thread: it is replaced, never changed."""
 
     def write(self, state: str, **facts: Any) -> None:
         """Replace the file; `state` is `starting`, `ready`, `stalled` or `stopping`, `facts` any JSON values, or `Prepared` ones.
@@ -61,7 +61,7 @@ class StatusFile:
         `beat_every_ms` promises a new file at least that often. `pid` replaces this process's own. Raises OSError, but for a full
         disk, which is logged once.
         """
-        self.told = Told(state, facts, self._clock.monotonic_ms())
+        self.last = LastStatus(state, facts, self._clock.monotonic_ms())
         self._manager.tell(state, facts.get("reason"))
         if self._path is None:
             return
@@ -85,7 +85,7 @@ def _json(words: Mapping[str, Any]) -> str:
 
 
 def read_status(path: Path) -> dict[str, Any] | None:
-    """Return what a process wrote last, or None when there is no file."""
+    """Return what a process wrote last, or None if there is no file. Raises OSError, ValueError for another content than JSON."""
     try:
         words = json.loads(path.read_text())
     except FileNotFoundError:

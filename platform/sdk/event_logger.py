@@ -323,7 +323,7 @@ class EventLogger:
         """Return whether the calling thread was interrupted inside this logger."""
         return self._transport.is_inside()
 
-    def go_on_after_fork(self) -> None:
+    def restart_after_fork(self) -> None:
         """Begin a run of this process's own, at its first event. Called in the child of a fork, before anything else."""
         self._transport.abandon_after_fork()
         self._run = replace(self._run, instance=f"{self.server_name}/{self._run.application}/{uuid.uuid4()}")

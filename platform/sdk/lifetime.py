@@ -29,7 +29,7 @@ class Living(Protocol):
 
     def is_inside(self) -> bool: ...
 
-    def go_on_after_fork(self) -> None: ...
+    def restart_after_fork(self) -> None: ...
 
 
 open_loggers: dict[int, Living] = {}
@@ -150,4 +150,4 @@ def _close_at_shutdown(**_: object) -> None:
 
 def _forked() -> None:
     for logger in list(open_loggers.values()):
-        logger.go_on_after_fork()
+        logger.restart_after_fork()

@@ -15,7 +15,7 @@ from .log_view import LogView
 from .options import Options
 from .places import Place
 from .positions import Gap
-from .topic_rows import TopicRows, told_of
+from .topic_rows import TopicRows, report_lost_offsets
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ def planned(view: LogView, options: Options, bounds: Bounds) -> list[OffsetRange
     wanted = ranges_from_json(options.ranges) if options.ranges is not None else _between(options, ends, *named_ms)
     wanted = _narrowed(wanted, bounds)
     kept, lost = _in_the_log(wanted, ends)
-    told_of(options.topic, lost, fails=options.fails_on_data_loss)
+    report_lost_offsets(options.topic, lost, fails=options.fails_on_data_loss)
     if bounds.from_ms is None or bounds.from_ms < 0:  # before 1970 a time would be one of the protocol's words
         return kept
     begins = view.at_times({one.partition: bounds.from_ms for one in kept if one.span})

@@ -23,7 +23,7 @@ from .batch_reader import Split, splits_of
 from .log_view import LogView
 from .places import EARLIEST
 from .positions import Positions, batch_between, looked_at, next_positions
-from .topic_rows import TopicRows, told_of
+from .topic_rows import TopicRows, report_lost_offsets
 
 
 class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -58,7 +58,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         positions = Positions.of_json(options.topic, start)
         topic_id, ends = view.topic_id(), view.ends()
         looked = looked_at(positions, ends, topic_id, is_earliest=self._is_earliest)
-        told_of(options.topic, looked.lost, fails=options.fails_on_data_loss)
+        report_lost_offsets(options.topic, looked.lost, fails=options.fails_on_data_loss)
         most = None if isinstance(limit, ReadAllAvailable) else self._limit(looked.begin, ends)
         found = next_positions(positions, looked, ends, topic_id, limit=most, target=self._target)
         return start if found is positions else found.as_json()
@@ -77,7 +77,7 @@ class TopicStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         topic_id, ends = view.topic_id(), view.ends()
         looked = looked_at(begin, ends, topic_id, is_earliest=self._is_earliest)
         ranges, lost = batch_between(begin, upto, looked, ends, topic_id)
-        told_of(options.topic, [one for one in lost if one not in upto.lost], fails=options.fails_on_data_loss)
+        report_lost_offsets(options.topic, [one for one in lost if one not in upto.lost], fails=options.fails_on_data_loss)
         return list(splits_of(view, ranges, options)) if ranges else []
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

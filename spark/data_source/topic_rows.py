@@ -42,11 +42,11 @@ class Meter:
     fetched_bytes: int = 0
     """Of batches, as they came."""
     batches: int = 0
-    batches_passed_over: int = 0
+    batches_skipped: int = 0
     """Not even opened, because their header says that no record can be wanted."""
     records: int = 0
     """Of the batches that were opened, within the range."""
-    records_passed_over: int = 0
+    records_filtered: int = 0
     """Not decoded, because a filter does not want them."""
     values_decoded: int = 0
     """Of events: rows times fields."""
@@ -103,7 +103,7 @@ class TopicRows:
                 quarantine.close()
             cluster.close()
         meter.values_decoded += decoder.values_decoded
-        self._tell(split, meter)
+        self._log_split(split, meter)
 
     def _decoder(self, layout: Layout, partition: int, kinds: TimeKinds) -> BlockDecoder | RawDecoder:
         raw = raw_columns(self.options.topic, kinds)
@@ -142,13 +142,13 @@ class TopicRows:
                         raise LogMoved(topic, wanted.partition, reason) from error
                     reason = f"the log begins at {error.log_start_offset} now (retention, or deleted records)"
                     gap = Gap(partition=wanted.partition, from_offset=error.offset, to_offset=begin, reason=reason)
-                    told_of(topic, [gap], fails=self.options.fails_on_data_loss)
+                    report_lost_offsets(topic, [gap], fails=self.options.fails_on_data_loss)
                     meter.lost.append(gap)
                     at = begin
 
         return batches
 
-    def _tell(self, split: OffsetRange, meter: Meter) -> None:
+    def _log_split(self, split: OffsetRange, meter: Meter) -> None:
         report = meter.report
         log.info(
             "split_read",
@@ -159,9 +159,9 @@ class TopicRows:
             rows=report.row_count if report else 0,
             bytes=meter.fetched_bytes,
             batches=meter.batches,
-            batches_passed_over=meter.batches_passed_over,
+            batches_skipped=meter.batches_skipped,
             records=meter.records,
-            records_passed_over=meter.records_passed_over,
+            records_filtered=meter.records_filtered,
             values_decoded=meter.values_decoded,
         )
         if report and report.quarantined_by_code:
@@ -175,7 +175,7 @@ class TopicRows:
             )
 
 
-def told_of(topic: str, lost: Sequence[Gap], *, fails: bool) -> None:
+def report_lost_offsets(topic: str, lost: Sequence[Gap], *, fails: bool) -> None:
     """Name each gap in the log; raise OffsetsLost for the first one instead, if the read fails on data loss."""
     for one in lost:
         if fails:
@@ -203,7 +203,7 @@ class _Watched:
             self._meter.fetched_bytes += header.size_bytes
             self._meter.batches += 1
             if self._is_outside(header):
-                self._meter.batches_passed_over += 1
+                self._meter.batches_skipped += 1
                 continue
             self._kinds.note(header.base_offset, int(header.is_log_append_time))
             yield header, batch
@@ -231,6 +231,6 @@ class _Sieve:
         self._meter.records += len(records)
         if not self._is_open:
             wanted = [one for one in records if self._bounds.has_time(one.timestamp_ms)]
-            self._meter.records_passed_over += len(records) - len(wanted)
+            self._meter.records_filtered += len(records) - len(wanted)
             records = wanted
         return self._inner.decode(records)

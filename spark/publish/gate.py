@@ -80,7 +80,7 @@ class PublishedRows(Protocol):
         """Return how far the partition was loaded when the hour was published."""
         ...
 
-    def stands_apart(self) -> bool:
+    def has_own_files(self) -> bool:
         """Return whether the rows are in other files than those of the branch `loads`, and these are as they were proven."""
         ...
 
@@ -310,7 +310,7 @@ def _spoiled(windows: Sequence[AuditedWindow], published: PublishedRows) -> str:
                     is_stray = record.get("stray") is True and (partition, first) not in gone_before
                     spoils = seen > (0 if is_stray else count)
                 elif tier == WAREHOUSE:
-                    spoils = seen > 0 and not published.stands_apart()
+                    spoils = seen > 0 and not published.has_own_files()
                 else:
                     spoils = seen > 0
                 if spoils:

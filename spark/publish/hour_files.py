@@ -258,7 +258,7 @@ class ReadersView:
     def loaded_to(self, partition: int, /) -> int:
         return self._proof.loaded_to(partition)
 
-    def stands_apart(self) -> bool:
+    def has_own_files(self) -> bool:
         if {file.file_path for file in self._files} & {file.file_path for file in self._loads}:
             return False
         return not any(_spoiled(one, self._proof, self._path_of, is_rotten=True) for one in self._proof.files)

@@ -37,9 +37,9 @@ from . import settings
 from .asking import Ask, AskDays, AskSequences, ask_audit, ask_days_of_audit, ask_for_sequences
 from .gate import HOUR_MS, AuditedWindow, HourDecision, HourFacts, complete_through, decide, empty_hours, never_proven
 from .hour_files import HourFiles, ReadersView, examine
+from .main_reports import report_main_if_new
 from .read_back import Facts, names_of
 from .settled import Quiet, Settled, look, read_settled
-from .told_main import tell_of_main
 
 log = get_logger(__name__)
 
@@ -396,7 +396,7 @@ def run_publish(
     loads = TableDataset(location=table.iceberg.location(), branch=LOADS, snapshot_id=table.snapshot_id(LOADS))
     with observed_run("publish", topic, inputs=[loads]) as observed:
         outcome = gate.publish(wait_ms=wait_ms)
-        tell_of_main(layout, warehouse, topic)
+        report_main_if_new(layout, warehouse, topic)
         if outcome.revisions:
             observed.wrote(lambda: _published(outcome, warehouse.existing_table(topic)))
     return outcome

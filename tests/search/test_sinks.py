@@ -23,7 +23,7 @@ HISTORIES = 100 if os.environ.get("HEADRACE_TEST_FAST") else 400
 
 def alone(verdict: Verdict | None) -> Verdict | None:
     """Return the verdict but for what belongs to sinks; what came again counts for the window, whoever read it."""
-    return None if verdict is None else replace(verdict, sinks={}, redelivered=0)
+    return None if verdict is None else replace(verdict, sinks={}, redelivered=0, waits={})
 
 
 def test_rows_of_sinks_are_true_and_no_verdict_hangs_on_them() -> None:

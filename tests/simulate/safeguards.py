@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 from headrace.broker.replication import (
     acknowledging,
     following,
-    group_epoch,
     leading,
     lives,
     model,
@@ -184,10 +183,5 @@ SAFEGUARDS: dict[str, Safeguard] = {
         "11_known_to_be_acknowledged",
         _one(following, "contradicts_the_watermark", _no),
         unseen_by_search="a second net below the rule before it: no run gets past that one",
-    ),
-    "15 a commit is fenced by the group's epoch": Safeguard(
-        "15",
-        _one(group_epoch, "commit", lambda _, offsets: group_epoch.GroupCommit(held_epoch=None, offsets=offsets)),
-        unseen_by_search="it is searched by its trace: twenty random histories of two coordinators",
     ),
 }

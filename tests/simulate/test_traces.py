@@ -11,4 +11,5 @@ def test_a_trace_ends_well(name: str) -> None:
 
 
 def test_each_of_the_eighteen_traces_is_there() -> None:
-    assert {name[:2] for name in TRACES} == {f"{number:02}" for number in range(1, 19)}
+    """The fifteenth, of two coordinators of a group, is played in a real ZooKeeper: `tests/integration/coordination`."""
+    assert {name[:2] for name in TRACES} == {f"{number:02}" for number in range(1, 19)} - {"15"}

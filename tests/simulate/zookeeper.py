@@ -13,8 +13,6 @@ class DictionaryZooKeeper:
     starts: dict[int, int] = field(default_factory=dict)
     registered: dict[int, int] = field(default_factory=dict)
     """Broker to the start number of its registration."""
-    groups: dict[str, int] = field(default_factory=dict)
-    committed: dict[str, int] = field(default_factory=dict)
     landed: list[tuple[str, State, State]] = field(default_factory=list)
     """Every change: topic id, before, after."""
 

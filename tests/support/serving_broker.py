@@ -12,7 +12,7 @@ from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
 from headrace.broker.groups.group_service import GroupService
-from headrace.broker.groups.offset_commits import OffsetCommits, Offsets, Position
+from headrace.broker.groups.offset_commits import OffsetCommits, Position
 from headrace.broker.groups.stored_groups import StoredGroups
 from headrace.broker.handlers.api_table import SUPPORTED
 from headrace.broker.handlers.broker import Broker
@@ -31,6 +31,8 @@ from headrace.broker.rights.rule import Rule, written
 from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import topic_settings
 from headrace.coordination.committed_offset import CommittedOffset
+from headrace.coordination.errors import NotClaimed
+from headrace.coordination.group_claims import GroupCommit
 from headrace.coordination.group_directory import Deletion, GroupTrace, PaperMember
 from headrace.runtime.logs import get_logger
 from headrace.runtime.rate_limited_log import RateLimitedLog
@@ -142,6 +144,7 @@ class MemoryOffsets:
     def __init__(self) -> None:
         self.offsets: dict[str, dict[Position, CommittedOffset]] = {}
         self.paper_members: dict[str, dict[str, PaperMember]] = {}
+        self.claims: dict[str, str] = {}
         self.is_away = False
         self.writes = 0
         self.gate = threading.Event()
@@ -152,12 +155,21 @@ class MemoryOffsets:
         known = self.offsets.get(group, {})
         return dict(known) if partitions is None else {one: known[one] for one in partitions if one in known}
 
-    def commit(self, offsets: Mapping[str, Offsets]) -> None:
+    def claim(self, group: str) -> str:
+        self._check()
+        return self.claims.setdefault(group, "first")
+
+    def commit(self, commits: Sequence[GroupCommit]) -> list[Exception | None]:
         assert self.gate.wait(10)
         self._check()
         self.writes += 1
-        for group, committed in offsets.items():
-            self.offsets.setdefault(group, {}).update(committed)
+        return [self._commit(one) for one in commits]
+
+    def _commit(self, one: GroupCommit) -> Exception | None:
+        if one.claim not in (None, self.claims.get(one.group)):
+            return NotClaimed(one.group)
+        self.offsets.setdefault(one.group, {}).update(one.offsets)
+        return None
 
     def forget(self, group: str, partitions: Collection[Position]) -> set[Position]:
         self._check()
@@ -278,15 +290,15 @@ class ServingBroker:
         self.users = Users(self.user_registry, self._worker, lambda after_ms, call: None)
         self.users.load()
         self._logins = Worker("logins", self.loop.post)
-        traces = StoredGroups(self.offsets, self._worker)
+        traces = StoredGroups(self.offsets, self.offsets, self._worker)
         self.context = Broker(
             settings=self.settings,
             loop=self.loop,
             now_ms=lambda: NOW_MS,
             partitions=self.table,
             topics=self.topics,
-            offsets=OffsetCommits(self.offsets, self._worker),
-            groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.has_members),
+            offsets=OffsetCommits(self.offsets, self.offsets, self._worker),
+            groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.claim),
             stored_groups=traces,
             users=self.users,
             producer_ids=ProducerIdAllocator(self.blocks, self._worker),

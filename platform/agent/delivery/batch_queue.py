@@ -73,7 +73,7 @@ class BatchQueue:
         self.next_numbers = (producer_id, epoch, (sequence + record_count) % SEQUENCES)
         return producer_id, epoch, sequence
 
-    def number_anew(self, producer_id: int, producer_epoch: int, first_sequence: int) -> list[tuple[Batch, BatchNumbers]]:
+    def renumber(self, producer_id: int, producer_epoch: int, first_sequence: int) -> list[tuple[Batch, BatchNumbers]]:
         """Number every batch that waits from `first_sequence` on, none of them in flight; their CRC is to be made.
 
         Return each with its old numbers.

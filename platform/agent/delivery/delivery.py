@@ -19,7 +19,7 @@ from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...wire.batch.compression import Codec
-from ..books.books import Books
+from ..audit_reports.audit_reports import AuditReports
 from ..plan.entries import QUARANTINE, Entries, Kind
 from ..plan.settling import Cause, Look, Step, after_answer, after_look, before_sending
 from ..state.rows import BatchRow, ChunkRow
@@ -43,7 +43,7 @@ class Delivery:
     def __init__(
         self,
         store: Store,
-        books: Books,
+        audit_reports: AuditReports,
         cluster: Cluster,
         clock: Clock,
         *,
@@ -54,11 +54,11 @@ class Delivery:
     ) -> None:
         """`on_settled`: all records of a chunk have their end."""
         self._store = store
-        self._books = books
+        self._audit_reports = audit_reports
         self._cluster = cluster
         self._clock = clock
-        self.planned = PlannedBatches(store, books, clock, codec=codec, batch_bytes=batch_bytes, on_settled=on_settled)
-        self._ids = ProducerIds(store, cluster, clock, books.add_producer_id)
+        self.planned = PlannedBatches(store, audit_reports, clock, codec=codec, batch_bytes=batch_bytes, on_settled=on_settled)
+        self._ids = ProducerIds(store, cluster, clock, audit_reports.add_producer_id)
         self._sender = Sender(cluster, clock)
         self._look_ups = LookUps(cluster, wake)
         self._partitions: dict[str, list[int]] = {}
@@ -220,11 +220,11 @@ class Delivery:
         chunk = self.planned.chunk_of(row)
         run_id, topic = chunk.run_id, chunk.plan.topic
         if row.kind == QUARANTINE:
-            self._books.lost(
+            self._audit_reports.lost(
                 run_id, topic, row.window_start_ms, QUARANTINED if is_acknowledged else UNDELIVERED, row.record_count
             )
         else:
-            self._books.ended(
+            self._audit_reports.ended(
                 run_id, topic, row.window_start_ms, row.partition, numbers, row.record_count, is_acknowledged=is_acknowledged
             )
             if is_acknowledged:
@@ -235,7 +235,7 @@ class Delivery:
         chunk = self.planned.chunk_of(row)
         if count:
             name = UNDELIVERED if row.kind == QUARANTINE else name
-            self._books.lost(chunk.run_id, chunk.plan.topic, row.window_start_ms, name, count)
+            self._audit_reports.lost(chunk.run_id, chunk.plan.topic, row.window_start_ms, name, count)
 
     # -- sending ---------------------------------------------------------------------------------------------------------
 
@@ -256,7 +256,7 @@ class Delivery:
                     batch.look = Cause.OLD
             if batch.look is not None:
                 looks.setdefault((queue.key.topic, queue.key.partition), []).append(batch)
-            elif batch.content is not None and self._books.may_send(queue.key.owner, *batch.row.numbers[:2]):
+            elif batch.content is not None and self._audit_reports.may_send(queue.key.owner, *batch.row.numbers[:2]):
                 due.append(queue)
         for partition, batches in looks.items():
             self._look_ups.ask(partition, batches)

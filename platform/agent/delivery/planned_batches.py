@@ -11,7 +11,7 @@ from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...wire.batch.compression import Codec
 from ...wire.quarantine_record import quarantine_topic
-from ..books.books import Books
+from ..audit_reports.audit_reports import AuditReports
 from ..plan.batches import PlannedBatch, build, plan_batches, renumbered
 from ..plan.entries import EVENT, NOTHING, QUARANTINE, Entries, Kind
 from ..plan.events import BatchHead
@@ -34,7 +34,7 @@ class PlannedBatches:
     def __init__(
         self,
         store: Store,
-        books: Books,
+        audit_reports: AuditReports,
         clock: Clock,
         *,
         codec: Codec,
@@ -43,7 +43,7 @@ class PlannedBatches:
     ) -> None:
         """`on_settled`: all records of a chunk have their end."""
         self._store = store
-        self._books = books
+        self._audit_reports = audit_reports
         self._clock = clock
         self._codec = codec
         self._batch_bytes = batch_bytes
@@ -217,7 +217,7 @@ class PlannedBatches:
         chunk = self._chunks[row.chunk_id]
         chunk.batches.insert(chunk.batches.index(row) + 1, others)
         if row.kind == EVENT:
-            self._books.planned(chunk.run_id, row.window_start_ms)
+            self._audit_reports.planned(chunk.run_id, row.window_start_ms)
         queue.begins_at = first[:3]
 
     def can_be_numbered(self, queue: BatchQueue) -> bool:
@@ -226,7 +226,7 @@ class PlannedBatches:
 
     def number(self, queue: BatchQueue, start: tuple[int, int, int]) -> None:
         """Number a queue's batches from here on: producer id, epoch, sequence."""
-        for batch, _ in queue.number_anew(*start):
+        for batch, _ in queue.renumber(*start):
             producer_id, epoch, sequence, crc = batch.row.numbers
             if batch.content is not None:
                 batch.content, crc = renumbered(
@@ -248,7 +248,7 @@ class PlannedBatches:
         chunk = self._chunks[row.chunk_id]
         chunk.batches.remove(row)
         if row.kind == EVENT:
-            self._books.settled(chunk.run_id, row.window_start_ms)
+            self._audit_reports.settled(chunk.run_id, row.window_start_ms)
         self._tidy(queue)
         if not chunk.batches:
             self._settled(chunk)
@@ -271,7 +271,7 @@ class PlannedBatches:
         self._busy[queue.key] = queue
         self.held_bytes += len(batch.content or b"")
         if batch.row.kind == EVENT:
-            self._books.planned(self._chunks[batch.row.chunk_id].run_id, batch.row.window_start_ms)
+            self._audit_reports.planned(self._chunks[batch.row.chunk_id].run_id, batch.row.window_start_ms)
 
     def _hold(self, batch: Batch, content: bytes, crc: int) -> None:
         batch.content = content

@@ -98,7 +98,8 @@ class Agent:
             receivers.stop()
             shipper.finish()
             self._show(shipper, is_last=True)
-            log.info("agent_stopped", batches_left=shipper.delivery.planned.count, reports_left=shipper.books.reports_under_way)
+            reports_left = shipper.audit_reports.reports_under_way
+            log.info("agent_stopped", batches_left=shipper.delivery.planned.count, reports_left=reports_left)
         finally:
             shipper.close()
 

@@ -76,7 +76,7 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
     no_room = why_no_room(look(Path(shipper.settings.state)))
     totals = dict(shipper.store.totals())
     shown: list[SourceState] = []
-    for one in shipper.intake.open_sources:
+    for one in shipper.sources.open_sources:
         lag_bytes = lag_ms = 0
         if one.is_active:
             lag = one.source.lag(one.row.settled)
@@ -98,9 +98,9 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
     reason = None
     if no_room is not None:
         reason = no_room
-    elif shipper.intake.progress.scanned_ms is None:
+    elif shipper.sources.progress.scanned_ms is None:
         reason = "it has not looked for sources yet"
-    elif shipper.books.enrolment.announced_ids < 0:
+    elif shipper.audit_reports.enrolment.announced_ids < 0:
         reason = "the audit has no report of it yet" + (f": {trouble[0]}" if trouble else "")
     return Snapshot(
         name=shipper.settings.name,
@@ -109,7 +109,7 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
         is_ready=reason is None,
         reason=reason,
         sources=shown[:MOST_SOURCES],
-        source_count=len(shipper.intake.open_sources),
+        source_count=len(shipper.sources.open_sources),
         lag_bytes=sum(one.lag_bytes for one in shown),
         lag_ms=max((one.lag_ms for one in shown), default=0),
         acknowledged=totals.pop("acknowledged", 0),
@@ -117,8 +117,8 @@ def snapshot_of(shipper: Shipper, now_ms: int) -> Snapshot:
         losses=totals,
         batches=shipper.delivery.planned.count,
         held_bytes=shipper.delivery.planned.held_bytes,
-        reports=shipper.books.reports_under_way,
-        unopened=shipper.intake.unopened,
-        events=shipper.intake.events,
+        reports=shipper.audit_reports.reports_under_way,
+        unopened=shipper.sources.unopened,
+        events=shipper.sources.events,
         trouble=trouble,
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ..books.books import Books
+from ..audit_reports.audit_reports import AuditReports
 from ..plan import sealing
 from ..plan.sealing import SourceProgress
 from ..state.rows import RunRow
@@ -15,8 +15,8 @@ LATENESS_MS = 60_000
 class Progress:
     """What scans and sources have shown."""
 
-    def __init__(self, books: Books) -> None:
-        self._books = books
+    def __init__(self, audit_reports: AuditReports) -> None:
+        self._audit_reports = audit_reports
         self.scanned_ms: int | None = None
         """When the last scan of all groups began (wall clock)."""
         self._blocked: set[str] = set()
@@ -44,7 +44,7 @@ class Progress:
         self.scanned_ms = began_ms
         self._blocked = blocked
         if not blocked and self._candidate is None:
-            self._candidate = began_ms, self._books.unannounced()
+            self._candidate = began_ms, self._audit_reports.unannounced()
 
     def look(self, sources: Iterable[OpenSource]) -> None:
         """Look at how far every source is settled."""
@@ -69,7 +69,7 @@ class Progress:
         """Return the border up to which no source can turn up that the audit does not know; None: not known yet."""
         if self._candidate is not None:
             began_ms, waited_for = self._candidate
-            if not waited_for & self._books.unannounced():
+            if not waited_for & self._audit_reports.unannounced():
                 self._enrolled_ms = began_ms
                 self._candidate = None
         if self._enrolled_ms is None:

@@ -14,14 +14,14 @@ from ...client.connection.wake import Wake
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...schema_registry.client import RegistryClient
-from ..books.books import Books
-from ..books.report_sender import ReportSender
+from ..audit_reports.audit_reports import AuditReports
+from ..audit_reports.report_sender import ReportSender
 from ..delivery.delivery import Delivery
 from ..settings import AgentSettings
 from ..source import SourceGroup
 from ..state.store import Store
-from .intake import Intake
 from .schema_ids import SchemaIds
+from .sources import Sources
 
 log = get_logger(__name__)
 
@@ -55,23 +55,23 @@ class Shipper:
         self._wake = Wake()
         self.store = Store(Path(settings.state))
         try:
-            self.books = Books(self.store, clock, enrolment=settings.instance)
+            self.audit_reports = AuditReports(self.store, clock, enrolment=settings.instance)
             client_id = f"headrace-agent-{settings.name}"
             self._cluster = Cluster(settings.brokers, client_id=client_id, request_timeout_ms=REQUEST_TIMEOUT_MS)
             self.delivery = Delivery(
                 self.store,
-                self.books,
+                self.audit_reports,
                 self._cluster,
                 clock,
                 codec=settings.codec,
                 batch_bytes=settings.batch_bytes,
                 wake=self._wake.set,
-                on_settled=lambda chunk: self.intake.chunk_settled(chunk),
+                on_settled=lambda chunk: self.sources.chunk_settled(chunk),
             )
             self.schema_ids = SchemaIds(registry, self._wake.set)
-            self.intake = Intake(
+            self.sources = Sources(
                 self.store,
-                self.books,
+                self.audit_reports,
                 self.delivery,
                 self._cluster,
                 self.schema_ids,
@@ -96,7 +96,7 @@ class Shipper:
         self.schema_ids.start()
         self.delivery.start()
         self.reports.start()
-        self.intake.start()
+        self.sources.start()
 
     def finish(self) -> None:
         """Settle what is under way and report it, at most for `stop_ms`; nothing new is read or sent."""
@@ -110,24 +110,24 @@ class Shipper:
         self._wake.clear()
         self.delivery.settle()
         while not self._sent_reports.empty():
-            self.books.acknowledged(self._sent_reports.get())
+            self.audit_reports.acknowledged(self._sent_reports.get())
         has_more = has_rung = False
         if not is_last:
             if self._clock.monotonic_ms() >= self._scan_at_ms:
-                self.intake.scan()
+                self.sources.scan()
                 self._scan_at_ms = self._clock.monotonic_ms() + self.settings.scan_every_ms
             if self._clock.monotonic_ms() >= self._answer_at_ms:
-                has_rung = self.intake.answer_doorbells()
-            self.intake.rebuild()
-            has_more = self.intake.read()
+                has_rung = self.sources.answer_doorbells()
+            self.sources.rebuild()
+            has_more = self.sources.read()
         self._report(is_last=is_last)
-        self.intake.end_sources()
+        self.sources.end_sources()
         self._step("before commit")
         self.store.commit()
         self._step("after commit")
-        self.intake.after_commit()
+        self.sources.after_commit()
         self._step("after release")
-        self.reports.offer(self.books.unsent())
+        self.reports.offer(self.audit_reports.unsent())
         self._step("after reports")
         if not is_last:
             self.delivery.send()
@@ -143,23 +143,25 @@ class Shipper:
         self.reports.stop()
         self.delivery.stop()
         self.schema_ids.stop()
-        self.intake.close()
+        self.sources.close()
         self.store.close()
         self._wake.close()
 
     def _report(self, *, is_last: bool) -> None:
-        if self.books.has_due(is_last=is_last):
-            self.intake.note_losses()
-            self.intake.look()
-            self.books.compose(self.intake.progress.settled_up_to_ms, is_alive=self.intake.progress.is_alive, is_last=is_last)
-            self.books.compose_enrolment(self.intake.progress.enrolment_border_ms())
+        if self.audit_reports.has_due(is_last=is_last):
+            self.sources.note_losses()
+            self.sources.look()
+            self.audit_reports.compose(
+                self.sources.progress.settled_up_to_ms, is_alive=self.sources.progress.is_alive, is_last=is_last
+            )
+            self.audit_reports.compose_enrolment(self.sources.progress.enrolment_border_ms())
 
     def _reports_sent(self, report_ids: Sequence[int]) -> None:
         self._sent_reports.put(report_ids)
         self._wake.set()
 
     def _is_quiet(self) -> bool:
-        return self.delivery.is_idle and not self.books.reports_under_way and not self.books.has_due(is_last=True)
+        return self.delivery.is_idle and not self.audit_reports.reports_under_way and not self.audit_reports.has_due(is_last=True)
 
     def _wait(self, timeout_ms: int) -> None:
         """Wait for answers, and for doorbells once they may be answered again."""
@@ -167,7 +169,7 @@ class Shipper:
         if pause_ms > 0:
             self.delivery.wait([self._wake.fileno()], min(timeout_ms, pause_ms))
         else:
-            self.delivery.wait([self._wake.fileno(), *self.intake.doorbells()], timeout_ms)
+            self.delivery.wait([self._wake.fileno(), *self.sources.doorbells()], timeout_ms)
 
     def _wait_ms(self) -> int:
         now_ms = self._clock.monotonic_ms()

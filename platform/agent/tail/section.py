@@ -33,7 +33,7 @@ class Section:
     open_files: OpenFiles
     events: Counter[str] = field(default_factory=Counter)
     """What happened to files, by name: `truncated`, `deleted_unread`, …"""
-    told: set[tuple[str, str]] = field(default_factory=set)
+    reported: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def longest_record_bytes(self) -> int:
@@ -53,15 +53,15 @@ class Section:
     def note(self, event: str, path: str, **facts: Any) -> None:
         """Count an event of a file, and log it, the same one of a file once."""
         self.events[event] += 1
-        if (event, path) in self.told:
+        if (event, path) in self.reported:
             return
-        if len(self.told) >= MOST_TOLD:
-            self.told.clear()
-        self.told.add((event, path))
+        if len(self.reported) >= MOST_REMEMBERED:
+            self.reported.clear()
+        self.reported.add((event, path))
         log.warning(event, section=self.name, path=path, **facts)
 
 
 DAMAGED_MS = 60_000
 """A compressed file that nobody wrote to for so long, and which cannot be decompressed, is not waited for."""
-MOST_TOLD = 10_000
+MOST_REMEMBERED = 10_000
 """(event, path) pairs that are remembered, to tell each once."""

@@ -91,7 +91,7 @@ class TailGroup:
         self._unopened.update(self._unlisted)
         if self._is_full:
             self._unopened[self.name] = f"it has more than {self._most_files} files: raise most_files, or match fewer"
-        changed = {file.name: file for file in self._tell_apart(now_ms, begins_at_end)} | self._headless
+        changed = {file.name: file for file in self._distinguish(now_ms, begins_at_end)} | self._headless
         for file in [*self._looks.take_due(now_ms)]:
             if self._look(file, now_ms) or self._is_first_scan:
                 changed[file.name] = file
@@ -215,7 +215,7 @@ class TailGroup:
             file.is_drained = True
         self._looks.set(file, now_ms)
 
-    def _tell_apart(self, now_ms: int, begins_at_end: bool) -> Iterable[TailedFile]:
+    def _distinguish(self, now_ms: int, begins_at_end: bool) -> Iterable[TailedFile]:
         """Yield the waiting files that are found to be new, and those that take up a known one's content."""
         is_compared = not begins_at_end and any(map(self._comparisons.may_be_a_copy, self._waiting.values()))
         if is_compared:

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from .books import Found
 from .facts import Difference, TopicFacts, WindowFacts
 from .reasons import accepted_by
+from .runs import Run
+from .waits import HEARD, Silence, Subject, Waits, Word, earliest
+from .windows import utc
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +29,11 @@ class Case:
 
     def still_ms(self, since_ms: int) -> int:
         """Return for how long the audit has listened since then."""
-        return self.heard_ms - max(since_ms, self.topic.listening_since_ms)
+        return self.heard_ms - self.counts_since(since_ms)
+
+    def counts_since(self, since_ms: int) -> int:
+        """Return since when a silence that began then counts: the audit must have listened."""
+        return max(since_ms, self.topic.listening_since_ms)
 
     def entries(self, tier: str) -> Collection[Found]:
         """Return what the tier holds of the window, an entry for each partition."""
@@ -59,17 +66,36 @@ class HopFinding:
     """Name → records that were lost under it."""
     unaudited: int = 0
     unread_reports: int = 0
+    waits: Waits = field(default_factory=dict)
+    """What may change the finding without news of the topic."""
 
 
-def held_up(case: Case, tier: str, who: str, since_ms: int, deadline_ms: int, waiting_for: str, note: str = "") -> HopFinding:
+def held_up(
+    case: Case, tier: str, who: str, since_ms: int, deadline_ms: int, waiting_for: str, note: str = "", waits: Waits | None = None
+) -> HopFinding:
     """Return that the tier waits for `who`, or that `who` is silent: it has stood still since `since_ms` for longer than its
-    deadline. `note`: why it makes no progress, in its own words.
+    deadline. `note`: why it makes no progress, in its own words. `waits`: what may end it without news, beside the deadline.
     """
-    still_ms = case.still_ms(since_ms)
-    if still_ms > deadline_ms:
-        words = f"{waiting_for} ({note or f'silent for {still_ms // 1000} s'})"
-        return HopFinding(tier=tier, is_settled=False, silent={who: words})
-    return HopFinding(tier=tier, is_settled=False, waiting=(waiting_for,))
+    waits = waits or {}
+    if case.still_ms(since_ms) > deadline_ms:
+        words = f"{waiting_for} ({note or silent_since(case, since_ms)})"
+        return HopFinding(tier=tier, is_settled=False, silent={who: words}, waits=waits)
+    ends: Waits = {HEARD: case.counts_since(since_ms) + deadline_ms}
+    return HopFinding(tier=tier, is_settled=False, waiting=(waiting_for,), waits=earliest((waits, ends)))
+
+
+def held_up_by(case: Case, tier: str, who: str, run: Run, deadline_ms: int, waiting_for: str, note: str = "") -> HopFinding:
+    """Return the same of a run, which is silent since it was last heard."""
+    if case.still_ms(run.heard_ms) > deadline_ms:
+        words = f"{waiting_for} ({silent_since(case, run.heard_ms)}{note})"
+        waits: dict[Subject, int] = {Word(run.key): run.heard_ms}
+        return HopFinding(tier=tier, is_settled=False, silent={who: words}, waits=waits)
+    return HopFinding(tier=tier, is_settled=False, waiting=(waiting_for,), waits={Silence(run.key): deadline_ms})
+
+
+def silent_since(case: Case, since_ms: int) -> str:
+    """Return since when a silence counts, in words that stay the same while it lasts."""
+    return f"silent since {utc(case.counts_since(since_ms))}"
 
 
 def not_known(case: Case, who: str, count: int, words: str, *, of: int | None = None) -> HopFinding:
@@ -87,6 +113,7 @@ def summed(tier: str, findings: Iterable[HopFinding]) -> HopFinding:
     all_settled, waiting, differences = True, list[str](), list[Difference]()
     silent, retired, losses = dict[str, str](), dict[str, str](), Counter[str]()
     unaudited = unread_reports = 0
+    waits: list[Waits] = []
     for one in findings:
         all_settled &= one.is_settled
         waiting += one.waiting
@@ -97,7 +124,8 @@ def summed(tier: str, findings: Iterable[HopFinding]) -> HopFinding:
         losses.update(one.losses)
         unaudited += one.unaudited
         unread_reports += one.unread_reports
+        waits.append(one.waits)
     return HopFinding(
         tier=tier, is_settled=all_settled, waiting=tuple(waiting), silent=silent, retired=retired, differences=tuple(differences),
-        losses=losses, unaudited=unaudited, unread_reports=unread_reports,
+        losses=losses, unaudited=unaudited, unread_reports=unread_reports, waits=earliest(waits),
     )  # fmt: skip

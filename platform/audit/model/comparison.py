@@ -11,7 +11,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import NamedTuple
 
-from .messages import EXPIRED, PASSED_OVER, SEND_FAILED
+from .messages import EXPIRED, SEND_FAILED, SKIPPED_BY_SEEK
 from .packed_rows import SEQUENCES, Row
 
 Numbers = tuple[int, int]
@@ -26,7 +26,7 @@ class Finding(StrEnum):
     ALTERED = "altered"
     EXPIRED = EXPIRED
     """Gone from the log before the tier could read it."""
-    PASSED_OVER = PASSED_OVER
+    SKIPPED_BY_SEEK = SKIPPED_BY_SEEK
     """The tier's reader was told to continue behind it."""
     UNREAD = "unread"
     """In the tier before, and where nobody could read this tier: nothing is proven."""

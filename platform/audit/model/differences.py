@@ -12,7 +12,7 @@ from .checks.digests import digest_of
 from .checks.former import beside_former, former_rows, lost_from_live
 from .comparison import Claims, Finding, Numbers, Piece, compare_offsets, compare_sequences, unwrapped
 from .facts import Difference, Records, TopicFacts, WindowFacts
-from .messages import CORRUPT, EXPIRED, PASSED_OVER
+from .messages import CORRUPT, EXPIRED, SKIPPED_BY_SEEK
 from .packed_rows import PLAIN, Row, joined
 from .runs import Run, RunKey
 from .tier_log import TierLog
@@ -232,11 +232,11 @@ def compare_tiers(topic: TopicFacts, window: WindowFacts, rule: TierRule, partit
         held = copies if before is None else [*(row[:PLAIN] for row in before.held), *copies]
         is_read_back = rule.name in READ_BACK
         gone: list[Row] = []
-        passed_over: list[tuple[int, int]] = []
+        skipped: list[tuple[int, int]] = []
         if partition in logs:
             log = logs[partition]
-            passed_over = log.skipped_as(PASSED_OVER)
-            gone = _rows(log.unread() if is_read_back else [*log.skipped_as(EXPIRED), *passed_over])
+            skipped = log.skipped_as(SKIPPED_BY_SEEK)
+            gone = _rows(log.unread() if is_read_back else [*log.skipped_as(EXPIRED), *skipped])
         pieces = compare_offsets(
             held,
             () if mine is None else (*(row[:PLAIN] for row in mine.held), *mine.quarantined),
@@ -249,8 +249,8 @@ def compare_tiers(topic: TopicFacts, window: WindowFacts, rule: TierRule, partit
         for piece in pieces:
             if piece.finding is Finding.UNREAD and _is_held_later(topic, window, rule, partition, piece):
                 continue
-            if piece.finding is Finding.EXPIRED and any(start <= (piece.first_offset or 0) < end for start, end in passed_over):
-                piece = piece._replace(finding=Finding.PASSED_OVER)
+            if piece.finding is Finding.EXPIRED and any(start <= (piece.first_offset or 0) < end for start, end in skipped):
+                piece = piece._replace(finding=Finding.SKIPPED_BY_SEEK)
             findings.add(partition, piece)
     return findings
 

@@ -10,6 +10,7 @@ from .run_index import RunIndex
 from .runs import Run, RunKey
 from .tier_log import TierLog
 from .tiers import TierRule
+from .waits import Waits
 
 
 class Kind(StrEnum):
@@ -151,6 +152,8 @@ class SinkRow:
     silent: Sequence[str]
     reason: str
     differences: Sequence[Difference]
+    waits: Waits = field(default_factory=dict)
+    """What may change it without news of the topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,3 +190,5 @@ class Verdict:
     """Tiers that were compared; those that are not settled yet are not among them."""
     unread_reports: int = 0
     """Records on live of producers whose reports were lost before the audit read them."""
+    waits: Waits = field(default_factory=dict)
+    """What may change the verdict, or the row of a sink, without news of the topic."""

@@ -14,8 +14,8 @@ DROPPED_UNPROMISED = "dropped_unpromised"
 SAMPLED = "sampled"
 """The application chose not to log them, and said so."""
 EXPIRED = "expired"
-PASSED_OVER = "passed_over"
-"""A reader was told to continue behind them (a forward seek)."""
+SKIPPED_BY_SEEK = "passed_over"
+"""A forward seek of the reader skipped them. Reports keep the older word, which running audit services know."""
 DROPPED_JOURNAL_FULL = "dropped_journal_full"
 DAMAGED_IN_JOURNAL = "damaged_in_journal"
 GONE_FROM_SOURCE = "gone_from_source"
@@ -156,7 +156,7 @@ class Skipped(NamedTuple):
 
 
 CORRUPT = "corrupt"
-SKIP_REASONS = (EXPIRED, CORRUPT, "deleted", PASSED_OVER)
+SKIP_REASONS = (EXPIRED, CORRUPT, "deleted", SKIPPED_BY_SEEK)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

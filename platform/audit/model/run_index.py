@@ -27,10 +27,10 @@ class RunIndex:
         self._width = 0
         self._holding: dict[int, list[int]] = {}
         self._wide: list[int] = []
-        self.latest_word_ms = max((_latest_word_ms(run) for run in (*runs, *ended)), default=0)
+        self.latest_report_ms = max((_latest_report_ms(run) for run in (*runs, *ended)), default=0)
         """No seal, and no retirement, was heard later."""
 
-    def may_speak(self, window_start_ms: int, window_end_ms: int) -> list[Run]:
+    def runs_concerning(self, window_start_ms: int, window_end_ms: int) -> list[Run]:
         """Return the runs that may have something to say about the window, in order, and perhaps some that have not."""
         if window_end_ms - window_start_ms != self._width:
             self._note_holds(window_end_ms - window_start_ms)
@@ -54,6 +54,6 @@ def _sealed_to(run: Run) -> int:
     return run.seals[-1][0] if run.seals else _NOTHING
 
 
-def _latest_word_ms(run: Run) -> int:
+def _latest_report_ms(run: Run) -> int:
     sealed_ms = run.seals[-1][1] if run.seals else 0
     return max(sealed_ms, run.closed_ms or 0, run.retired.heard_ms if run.retired is not None else 0)

@@ -152,6 +152,7 @@ class TierReports:
         if run is None:
             run = Run(key=key, first_heard_ms=now_ms, heard_ms=now_ms)
         before, held = _standing(run), run.held_windows(self.window_ms)
+        said = self._said(run)
         run.take(report, now_ms)
         run.topics = {topic for topic in run.topics if is_audited(topic)}
         journal.put_run(run)
@@ -170,6 +171,12 @@ class TierReports:
         if is_new or before != _standing(run):
             for topic in run.topics:
                 self._news(topic).add_span(run.only_between_ms)
+        elif said != self._said(run):
+            for topic in run.topics:
+                self.stir(topic)
+        for epoch in self.runs.epochs[key.instance] if is_new else ():
+            for topic in self.runs[RunKey(key.instance, epoch)].topics:
+                self.stir(topic)  # the earlier runs ended without a word
         now_held = run.held_windows(self.window_ms)
         for topic in run.topics if held != now_held else ():
             if held is None or now_held is None:
@@ -177,12 +184,23 @@ class TierReports:
             else:
                 self._news(topic).windows.update(held ^ now_held)
 
+    def stir(self, topic: str) -> None:
+        """Note that something is new of the topic that only windows without a decision can hang on."""
+        self._news(topic)
+
+    def _said(self, run: Run) -> tuple[object, ...]:
+        """Return what, when it changes, may change the verdict on windows of the run's topics that are not decided."""
+        sealed = run.seals[-1][0] // self.window_ms if run.seals else None
+        return sealed, run.gaps.copy(), run.holds is None, run.unsettled, run.cut_off_ms
+
     def cut_off(self, heard_since_ms: int, until_ms: int, journal: Journal) -> None:
         """Note that the audit topic was away and is back: runs that were heard until then may have taken events meanwhile."""
         for run in self.runs.values():
             if run.holds is not None and not run.is_closed and run.retired is None and run.heard_ms >= heard_since_ms:
                 run.cut_off_ms = until_ms
                 journal.put_run(run)
+                for topic in run.topics:
+                    self.stir(topic)
 
     def take_retirement(self, retirement: Retirement, now_ms: int, journal: Journal) -> None:
         """Take in that nothing more will come of a run. Raises MalformedReport for a run that nobody announced."""

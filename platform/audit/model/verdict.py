@@ -27,6 +27,8 @@ from .facts import Difference, Kind, SinkRow, TopicFacts, Verdict, WindowFacts
 from .messages import QUARANTINED
 from .reasons import accepted_by, not_settled, reason_of, without_address
 from .tiers import CONSUMER, LIVE, PRODUCER, QUARANTINE, TierRule, is_reader, parted
+from .waits import earliest
+from .windows import utc
 
 AUDIT = "audit"
 """Named as silent when the audit itself cannot hear: its topic or the live cluster does not answer."""
@@ -74,7 +76,8 @@ def _check_hearing(case: Case, found: HopFinding) -> HopFinding:
     deadline_ms = max((rule.deadline_ms for rule in case.topic.rules if rule.name in (PRODUCER, LIVE)), default=0)
     if (found.is_settled and not found.silent) or deaf_ms <= deadline_ms:
         return HopFinding(tier=AUDIT)
-    return HopFinding(tier=AUDIT, silent={AUDIT: f"the audit has not been able to read its own topic for {deaf_ms // 1000} s"})
+    since = utc(case.topic.heard_all_ms or case.topic.listening_since_ms)
+    return HopFinding(tier=AUDIT, silent={AUDIT: f"the audit has not been able to read its own topic since {since}"})
 
 
 def _row(case: Case, rule: TierRule, hops: Mapping[str, HopFinding], chain: HopFinding) -> SinkRow | None:
@@ -104,6 +107,7 @@ def _row(case: Case, rule: TierRule, hops: Mapping[str, HopFinding], chain: HopF
         silent=tuple(found.silent),
         reason=_words(case, found, kind, rule.name, accepted, accounted),
         differences=found.differences,
+        waits=found.waits,
     )
 
 
@@ -137,6 +141,7 @@ def _verdict(
         reason=_words(case, found, kind, first_bad, accepted, accounted),
         differences=found.differences,
         sinks=rows,
+        waits=earliest([found.waits, *(row.waits for row in rows.values())]),
     )
 
 

@@ -86,7 +86,7 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         judge.open()
         checkpoint_topic = ClusterCheckpoints(process.live, clock)
         lifecycle.started("checkpoint topic", checkpoint_topic.close)
-        checkpointer = Checkpointer(ledger, checkpoint_topic, clock, on_rebuilt=judge.open)
+        checkpointer = Checkpointer(ledger, checkpoint_topic, clock)
         collector = Collector(process.live, ledger, clock, checkpointer)
         readers = {
             LIVE: LogReader(LIVE, process.live, ledger, clock),

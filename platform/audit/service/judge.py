@@ -1,13 +1,14 @@
 """Keeps the verdict of every window up to date, and remembers each change of one with its time.
 
-Only windows that may have changed are judged again: those with news, and now and then those that time alone may change. What was
-said last is in the store; nothing of a window is kept in memory here. Decides nothing: `model.verdict` does.
+Only windows that may have changed are judged again: those with news, and undecided ones when something that they wait for passes
+(`looks.py`). What was said last is in the store; of an undecided window it is kept in memory what it waits for. Decides nothing:
+`model.verdict` does.
 """
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...runtime.clock import Clock
@@ -18,11 +19,13 @@ from ..model.published import with_main
 from ..model.tier_reports import TierReports
 from ..model.tiers import LIVE
 from ..model.verdict import decide
+from ..model.waits import Waits
 from ..model.windows import News
+from .looks import Looks
 from .request_time import held
 from .store.audit_log import VerdictChange
 from .store.ledger import Ledger
-from .store.sink_rows import is_undecided, steady, turns
+from .store.sink_rows import is_undecided, turns
 from .store.verdicts import UNDECIDED, Window
 from .store.window_json import as_json
 
@@ -30,11 +33,6 @@ log = get_logger(__name__)
 
 MOST_PAUSE = 5
 """The judge rests at least this many times as long as its last round took, so that it does not take the processor."""
-FIRST_LOOK_MS = 1_000
-DEADLINE_LOOK_MS = 4_000
-"""How often a topic without news is looked at while a deadline may pass for its undecided windows."""
-QUIET_LOOK_MS = 120_000
-"""How often afterwards."""
 ROLL_UP_EVERY_MS = 60_000
 ROLL_UP_AT_ONCE = 500
 FORGET_EVERY_MS = 3_600_000
@@ -44,21 +42,15 @@ Tell = Callable[[Sequence[Mapping[str, Any]]], None]
 
 
 @dataclass(slots=True)
-class _Look:
-    """When a topic with undecided windows is looked at next, and since when nothing was new of it."""
-
-    next_ms: int
-    quiet_since_ms: int
-
-
-@dataclass(slots=True)
 class _Found:
     """What judging a topic's windows came to."""
 
     changes: list[VerdictChange]
     of_sinks: list[dict[str, Any]]
     """Changes of sinks' rows, for who is told; they are in no list of the store."""
-    is_undecided: bool = False
+    judged: Collection[int] = ()
+    undecided: dict[int, Waits] = field(default_factory=dict)
+    """Of the judged windows those that are undecided, or of which a sink's row is → what they wait for."""
 
 
 class Judge:
@@ -79,7 +71,7 @@ class Judge:
         self._stop = StopSignal()
         # Lock order: the judge's, then the ledger's.
         self._lock = threading.Lock()
-        self._looks: dict[str, _Look] = {}
+        self._looks = Looks()
         self._rolled_up_ms: int | None = None
         self._forgot_ms: int | None = None
         self.round_ms = 0
@@ -90,9 +82,14 @@ class Judge:
 
     def open(self) -> None:
         """Learn which topics have undecided windows, or some of which a sink's row is undecided."""
-        now_ms = self._clock.monotonic_ms()
-        topics = self._ledger.books.verdict(lambda stored: [*stored.undecided_topics(), *stored.sinks.undecided_topics()])
-        self._looks = {topic: _Look(now_ms, now_ms) for topic in topics}
+        self._ledger.books.when_loaded(self._begin)
+        with self._ledger.books.lock:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Have all undecided windows judged: what is in memory is of another store, or of a change that was rolled back."""
+        stored = self._ledger.books.verdicts
+        self._looks.begin([*stored.undecided_topics(), *stored.sinks.undecided_topics()])
 
     def start(self) -> None:
         self._thread.start()
@@ -112,13 +109,14 @@ class Judge:
                     self._judge(topic)
             return
         now_ms = self._clock.monotonic_ms()
-        due = [name for name, look in self._looks.copy().items() if look.next_ms <= now_ms]
-        for name in dict.fromkeys([*self._ledger.topics_with_news(), *due]):
+        with held(self._lock), self._ledger.books.lock:
+            due = self._looks.due(self._ledger)
+        for name, starts in {**due, **dict.fromkeys(self._ledger.topics_with_news())}.items():
             if self._stop.is_set() or (within_ms is not None and self._clock.monotonic_ms() - now_ms >= within_ms):
                 return
             self._ledger.books.give_way()
             with held(self._lock):
-                self._judge(name)
+                self._judge(name, starts)
 
     def _run(self) -> None:
         while not self._stop.is_set():
@@ -132,13 +130,16 @@ class Judge:
             self.round_ms = self._clock.monotonic_ms() - began_ms
             self._stop.wait(max(self._ledger.books.settings.judge_every_ms, MOST_PAUSE * self.round_ms))
 
-    def _judge(self, topic: str) -> None:
+    def _judge(self, topic: str, starts: Collection[int] | None = None) -> None:
+        """Judge the windows with news, and of the undecided ones these; None, or if there is news: all."""
         with self._ledger.judging(topic) as (books, news):
-            found = self._judge_windows(topic, books, news)
-        self._note_look(topic, undecided=found.is_undecided, is_news=bool(news.windows or news.of_sinks or news.spans))
+            is_all = starts is None or news is not None
+            found = self._judge_windows(topic, books, news or News(), None if is_all else starts)
+        self._looks.note(topic, found.judged, found.undecided, is_all=is_all)
         self._tell(topic, found)
 
-    def _judge_windows(self, topic: str, books: TierReports, news: News) -> _Found:
+    def _judge_windows(self, topic: str, books: TierReports, news: News, due: Collection[int] | None) -> _Found:
+        """`due`: the undecided windows that are judged, None: all."""
         stored = self._ledger.books.verdicts
         book = self._ledger.books.book(topic)
         window_ms = books.window_ms
@@ -148,7 +149,9 @@ class Judge:
             known = set(book.windows) | set(stored.starts(topic)) | held
             candidates |= {start for start in known if news.touches(start, start + window_ms)}
         rows_alone = self._with_rows_alone(topic, news) - candidates
-        found = _Found([], [])
+        if due is not None:
+            candidates, rows_alone = candidates.intersection(due), rows_alone.intersection(due)
+        found = _Found([], [], judged=candidates | rows_alone if due is None else due)
         if not candidates and not rows_alone:
             return found
         facts = self._ledger.topic_facts(topic)
@@ -165,13 +168,14 @@ class Judge:
             verdict = with_main(decide(*translated, now_ms=now_ms), translated[1])
             after = as_json(topic, start, start + window_ms, verdict)
             after["late"] = _late(before, after)
-            after["sinks"] = steady(before["sinks"] if before is not None else {}, after["sinks"])
             if before is not None and start in rows_alone and before["verdict"] not in UNDECIDED:
                 after = {**before, "redelivered": after["redelivered"], "sinks": after["sinks"]}
-            found.is_undecided |= after["verdict"] in UNDECIDED or is_undecided(after)
+            if after["verdict"] in UNDECIDED or is_undecided(after):
+                found.undecided[start] = self._ledger.waits(verdict)
             if after == before:
                 continue
-            stored.put(after, before, now_ms)
+            is_new = start in news.of_sinks or news.touches(start, start + window_ms)
+            stored.put(after, before, now_ms, is_new=is_new or _figures(after) != _figures(before or after))
             of_sinks = turns(before["sinks"] if before is not None else {}, after["sinks"])
             found.of_sinks += [{"at_ms": now_ms, "topic": topic, "window_start_ms": start, **one} for one in of_sinks]
             if before is None or _figures(before) != _figures(after):
@@ -188,23 +192,6 @@ class Judge:
         stored = self._ledger.books.verdicts
         undecided = stored.with_undecided_sinks(topic) if stored.sinks.is_undecided(topic) else ()
         return news.of_sinks.union(undecided)
-
-    def _note_look(self, topic: str, *, undecided: bool, is_news: bool) -> None:
-        """Choose when the topic is looked at next though nothing may be new of it."""
-        if not undecided:
-            self._looks.pop(topic, None)
-            return
-        now_ms = self._clock.monotonic_ms()
-        look = self._looks.setdefault(topic, _Look(now_ms, now_ms))
-        if is_news:
-            look.quiet_since_ms = now_ms
-        quiet_ms = now_ms - look.quiet_since_ms
-        settings = self._ledger.books.settings
-        deadline_ms = max([settings.default_deadline_ms, *settings.deadline_ms.values()])
-        if quiet_ms > deadline_ms + 2 * DEADLINE_LOOK_MS:
-            look.next_ms = now_ms + QUIET_LOOK_MS
-        else:
-            look.next_ms = now_ms + min(DEADLINE_LOOK_MS, max(FIRST_LOOK_MS, quiet_ms))
 
     def _tell(self, topic: str, found: _Found) -> None:
         if self._on_change is not None and found.changes:

@@ -71,9 +71,9 @@ class ResponseGenerators:
     def _post(self) -> None:
         if self._jobs and not self._is_posted:
             self._is_posted = True
-            self._loop.post(self._go_on)
+            self._loop.post(self._resume)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         self._is_posted = False
         job = self._jobs[0]
         outcome = None if job.deferred.ended else _attempt(job.steps)

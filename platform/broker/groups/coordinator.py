@@ -102,7 +102,7 @@ class Coordinator:
             return [ErrorCode.UNKNOWN_MEMBER_ID] * len(leavers)
         before = group.roster.held_bytes
         errors = [self._dismiss(group, *leaver) for leaver in leavers]
-        group.go_on(now_ms)
+        group.after_departures(now_ms)
         self._touched(group, before)
         return errors
 

@@ -37,6 +37,8 @@ class Group:
     def __init__(self, group_id: str, limits: GroupLimits, replies: list[Reply]) -> None:
         self.group_id = group_id
         self.roster = Roster()
+        self.claim: str | None = None
+        """The claim under which its members commit: while it lasts no other broker commits for the group."""
         self.state = GroupState.EMPTY
         self.generation = 0
         self.protocol: str | None = None
@@ -45,7 +47,7 @@ class Group:
         """Nothing is due before this instant; something may be due from then on."""
         self._limits = limits
         self._replies = replies
-        self._gather_until_ms: int | None = None
+        self._initial_delay_until_ms: int | None = None
         self._has_grown = False
         self._has_shrunk = False
         self._join_deadline_ms = NEVER_MS
@@ -75,7 +77,7 @@ class Group:
     def forget_pending(self, member_id: str, now_ms: int) -> None:
         """Wait for this id no longer."""
         self.roster.forget_pending(member_id)
-        self.go_on(now_ms)
+        self.after_departures(now_ms)
 
     def enter(self, member: Member, protocol_type: str, ticket: Ticket, now_ms: int) -> None:
         """Add a member. Its join is answered when the next generation is complete."""
@@ -92,7 +94,7 @@ class Group:
             self.leader_id = new.member_id
 
     def dismiss(self, member: Member) -> None:
-        """Remove a member and refuse its parked requests. `go_on` decides what follows for the others."""
+        """Remove a member and refuse its parked requests. `after_departures` decides what follows for the others."""
         # UNKNOWN_MEMBER_ID makes a client that still listens join again under a new id.
         self._answer_parked(member, ErrorCode.UNKNOWN_MEMBER_ID)
         self.roster.drop(member)
@@ -100,7 +102,7 @@ class Group:
         if self.leader_id == member.member_id:
             self.leader_id = next(iter(self.members), None)
 
-    def go_on(self, now_ms: int) -> None:
+    def after_departures(self, now_ms: int) -> None:
         """After departures: begin one rebalance for all members that left together, or end the wait for those who left."""
         has_shrunk, self._has_shrunk = self._has_shrunk, False
         if has_shrunk and not self.members:
@@ -108,7 +110,7 @@ class Group:
         elif has_shrunk and self.state is not GroupState.PREPARING:
             self.prepare(now_ms)
         else:
-            self._go_on_when_all_joined(now_ms)
+            self._end_joining_if_all_joined(now_ms)
 
     def renew_session(self, member: Member, now_ms: int) -> None:
         """Restart the member's session timeout. A member with a parked request has none: it waits for us, not we for it."""
@@ -128,7 +130,7 @@ class Group:
         member.join_ticket = member.sync_ticket = None
         if not member.knows_its_id and member.instance_id is None:
             self.dismiss(member)
-            self.go_on(now_ms)
+            self.after_departures(now_ms)
         else:
             self.renew_session(member, now_ms)
 
@@ -141,7 +143,7 @@ class Group:
         member.has_joined = True
         member.silent_at_ms = None
         if self.state is GroupState.PREPARING:
-            self._go_on_when_all_joined(now_ms)
+            self._end_joining_if_all_joined(now_ms)
         else:
             self.prepare(now_ms)
 
@@ -158,11 +160,11 @@ class Group:
         longest_ms = max(member.rebalance_timeout_ms for member in self.members.values())
         self._join_deadline_ms = now_ms + longest_ms
         self._wake_by(self._join_deadline_ms)
-        self._gather_until_ms = None
+        self._initial_delay_until_ms = None
         if not was_empty:
-            self._go_on_when_all_joined(now_ms)
+            self._end_joining_if_all_joined(now_ms)
         elif self._limits.initial_rebalance_delay_ms > 0:
-            self._gather(now_ms)
+            self._delay_first_generation(now_ms)
         else:
             # A first generation waits only for the initial delay, here none: a client that only has an id may never join.
             self._end_joining(now_ms)
@@ -205,7 +207,7 @@ class Group:
         silent = [one for one in self.members.values() if one.silent_at_ms is not None and one.silent_at_ms <= now_ms]
         for member in silent:
             self.dismiss(member)
-        self.go_on(now_ms)
+        self.after_departures(now_ms)
         if self.state is GroupState.PREPARING:
             silent += self._join_time(now_ms)
         if self._sync_deadline_ms <= now_ms:
@@ -214,7 +216,7 @@ class Group:
             silent += overdue
             for member in overdue:
                 self.dismiss(member)
-            self.go_on(now_ms)
+            self.after_departures(now_ms)
         self.wake_ms = self._next_deadline_ms()
         return [member.member_id for member in silent]
 
@@ -227,31 +229,31 @@ class Group:
 
     # -- within ----------------------------------------------
 
-    def _gather(self, now_ms: int) -> None:
+    def _delay_first_generation(self, now_ms: int) -> None:
         self._has_grown = False
-        self._gather_until_ms = min(now_ms + self._limits.initial_rebalance_delay_ms, self._join_deadline_ms)
-        self._wake_by(self._gather_until_ms)
+        self._initial_delay_until_ms = min(now_ms + self._limits.initial_rebalance_delay_ms, self._join_deadline_ms)
+        self._wake_by(self._initial_delay_until_ms)
 
     def _join_time(self, now_ms: int) -> list[Member]:
-        if self._gather_until_ms is not None:
-            if now_ms < self._gather_until_ms:
+        if self._initial_delay_until_ms is not None:
+            if now_ms < self._initial_delay_until_ms:
                 return []
             if self._has_grown and now_ms < self._join_deadline_ms:
-                self._gather(now_ms)
+                self._delay_first_generation(now_ms)
                 return []
         elif now_ms < self._join_deadline_ms:
             return []
         return self._end_joining(now_ms)
 
-    def _go_on_when_all_joined(self, now_ms: int) -> None:
-        if self.state is not GroupState.PREPARING or self._gather_until_ms is not None or self.roster.pending_members:
+    def _end_joining_if_all_joined(self, now_ms: int) -> None:
+        if self.state is not GroupState.PREPARING or self._initial_delay_until_ms is not None or self.roster.pending_members:
             return
         if all(member.has_joined for member in self.members.values()):
             self._end_joining(now_ms)
 
     def _end_joining(self, now_ms: int) -> list[Member]:
         """Form a generation of the members that have joined. Return those that have not and are removed; static members stay."""
-        self._gather_until_ms = None
+        self._initial_delay_until_ms = None
         late = [one for one in self.members.values() if not one.has_joined and one.instance_id is None]
         for member in late:
             self.dismiss(member)
@@ -312,7 +314,7 @@ class Group:
     def _become_empty(self) -> None:
         self.state = GroupState.EMPTY
         self.generation += 1
-        self.protocol = self.leader_id = self._gather_until_ms = None
+        self.protocol = self.leader_id = self._initial_delay_until_ms = None
         self.roster.protocol_type = None
         self._join_deadline_ms = self._sync_deadline_ms = NEVER_MS
 
@@ -334,6 +336,8 @@ class Group:
     def _next_deadline_ms(self) -> int:
         silent = min((one.silent_at_ms for one in self.members.values() if one.silent_at_ms is not None), default=NEVER_MS)
         pending = min(self.roster.pending_members.values(), default=NEVER_MS)
-        gather = NEVER_MS if self._gather_until_ms is None else self._gather_until_ms
-        joining = self._join_deadline_ms if self.state is GroupState.PREPARING and self._gather_until_ms is None else NEVER_MS
-        return min(silent, pending, gather, joining, self._sync_deadline_ms)
+        delay = NEVER_MS if self._initial_delay_until_ms is None else self._initial_delay_until_ms
+        joining = (
+            self._join_deadline_ms if self.state is GroupState.PREPARING and self._initial_delay_until_ms is None else NEVER_MS
+        )
+        return min(silent, pending, delay, joining, self._sync_deadline_ms)

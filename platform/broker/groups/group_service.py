@@ -30,9 +30,9 @@ MEMBERS_NAMED = 5
 
 A = TypeVar("A", JoinAnswer, SyncAnswer)
 
-AskForPaperMembers = Callable[[str, Callable[[bool], None], Callable[[Exception], None]], bool]
-"""Asks ZooKeeper whether a group has consumers of the paper's kind. Then it calls the first function with the result or the
-second with the error. Returns False when too much waits already."""
+ClaimGroup = Callable[[str, Callable[[str | None], None], Callable[[Exception], None]], bool]
+"""Claims a group in ZooKeeper, unless it has consumers of the paper's kind. Then it calls the first function with the claim or
+None, or the second with the error. Returns False when too much waits already."""
 
 
 class GroupService:
@@ -43,10 +43,10 @@ class GroupService:
         loop: Loop,
         settings: BrokerSettings,
         broker_ids: Callable[[], Collection[int]],
-        ask_for_paper_members: AskForPaperMembers,
+        claim_group: ClaimGroup,
     ) -> None:
         self._loop = loop
-        self._ask_for_paper_members = ask_for_paper_members
+        self._claim_group = claim_group
         self._coordinator = Coordinator(limits_of(settings), new_member_id)
         self._broker_id = settings.broker_id
         self._broker_ids = broker_ids
@@ -88,8 +88,8 @@ class GroupService:
     def join(self, request: JoinRequest, encode: Callable[[JoinAnswer], bytes]) -> bytes | DeferredResponse:
         """Return the encoded answer, or a DeferredResponse for it.
 
-        A group's first join waits until ZooKeeper has answered that the group has no consumers of the paper's kind: both kinds
-        would read and commit the same partitions.
+        A group's first join waits until ZooKeeper has this broker's claim of the group, and has answered that the group has no
+        consumers of the paper's kind: both kinds would read and commit the same partitions.
         """
         gone = JoinAnswer(error=ErrorCode.NOT_COORDINATOR, member_id=request.member_id)
         parked = _Parked(self, request.group_id, encode, gone)
@@ -99,20 +99,22 @@ class GroupService:
         def refuse(error: ErrorCode) -> None:
             parked.answer(JoinAnswer(error=error, member_id=request.member_id))
 
-        def looked_up(has_paper_members: bool) -> None:
-            if has_paper_members:
+        def claimed(claim: str | None) -> None:
+            if claim is None:
                 self._notices.warning("group_has_paper_members", group=request.group_id, refused=request.client_id)
                 refuse(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
             elif not parked.deferred.ended:
                 answer = self._coordinator.join(request, parked.answer, self._loop.now_ms)
+                if (group := self._coordinator.get(request.group_id)) is not None:
+                    group.claim = claim
                 if answer is not None:
                     parked.answer(answer)
-                self._go_on()
+                self._resume()
 
         def failed(error: Exception) -> None:
             refuse(ErrorCode.COORDINATOR_NOT_AVAILABLE)
 
-        if not self._ask_for_paper_members(request.group_id, looked_up, failed):
+        if not self._claim_group(request.group_id, claimed, failed):
             return encode(JoinAnswer(error=ErrorCode.COORDINATOR_NOT_AVAILABLE, member_id=request.member_id))
         return parked.deferred
 
@@ -131,6 +133,18 @@ class GroupService:
         self._deliver()
         return errors
 
+    def claim_of(self, group_id: str) -> str | None:
+        """Return the claim under which the group's offsets are committed now, None where it has no members here."""
+        group = self._coordinator.get(group_id)
+        return None if group is None else group.claim
+
+    def claim_lost(self, group_id: str, claim: str | None) -> None:
+        """Another broker has claimed the group: forget it, so that its members look for their coordinator."""
+        if claim is not None and claim == self.claim_of(group_id):
+            self._notices.warning("group_claimed_by_another_broker", group=group_id)
+            self._coordinator.hand_over(lambda other: other != group_id)
+            self._deliver()
+
     def may_commit(self, group_id: str, generation: int, member_id: str, instance_id: str | None) -> ErrorCode:
         """Return whether this client may commit offsets for the group now."""
         return self._coordinator.may_commit(group_id, generation, member_id, instance_id, self._loop.now_ms)
@@ -141,10 +155,10 @@ class GroupService:
         self._deliver()
 
     def _answered(self, answer: A | None, parked: "_Parked[A]") -> bytes | DeferredResponse:
-        self._go_on()
+        self._resume()
         return parked.deferred if answer is None else parked.encode(answer)
 
-    def _go_on(self) -> None:
+    def _resume(self) -> None:
         if len(self._coordinator) and not self._is_ticking:
             self._is_ticking = True
             self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)

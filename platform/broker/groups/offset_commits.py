@@ -4,9 +4,11 @@ Commits that arrive during a write are merged into the next write, which has the
 answered when ZooKeeper has it. Bounded by the number of waiting commits and by their memory."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ...coordination.committed_offset import CommittedOffset
+from ...coordination.group_claims import GroupCommit
 from ...errors import HeadraceError
 from ...runtime.logs import get_logger
 from ..errors import Overloaded
@@ -35,34 +37,42 @@ class OffsetStore(Protocol):
 
     def read(self, group: str, partitions: Sequence[Position] | None) -> Offsets: ...
 
-    def commit(self, offsets: Mapping[str, Offsets]) -> None: ...
-
     def forget(self, group: str, partitions: Collection[Position]) -> Collection[Position]: ...
 
     def forget_topics(self, topics: Collection[str]) -> None: ...
 
 
-class _Commit:
-    __slots__ = ("done", "group", "offsets", "size_bytes")
+class FencedStore(Protocol):
+    """The part of `coordination.group_claims.GroupClaims` that is used here."""
 
-    def __init__(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> None:
-        self.group, self.offsets, self.done = group, offsets, done
+    def commit(self, commits: Sequence[GroupCommit]) -> Sequence[Exception | None]: ...
+
+
+class _Commit:
+    __slots__ = ("claim", "done", "group", "offsets", "size_bytes")
+
+    def __init__(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None], claim: str | None) -> None:
+        self.group, self.offsets, self.done, self.claim = group, offsets, done, claim
         self.size_bytes = sum(OFFSET_BYTES + len(one.metadata) for one in offsets.values())
 
 
 class OffsetCommits:
     """Serves the handlers of the offset APIs. Only the store's calls leave the loop thread."""
 
-    def __init__(self, store: OffsetStore, worker: Worker) -> None:
+    def __init__(self, store: OffsetStore, claims: FencedStore, worker: Worker) -> None:
         self._store = store
+        self._claims = claims
         self._worker = worker
         self._waiting: list[_Commit] = []
         self._waiting_bytes = 0
         self._is_writing = False
 
-    def commit(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None]) -> bool:
-        """Write the offsets, then call `done(None)` or `done(error)`. Return False when too many wait: nothing will happen."""
-        commit = _Commit(group, offsets, done)
+    def commit(self, group: str, offsets: Offsets, done: Callable[[Exception | None], None], claim: str | None = None) -> bool:
+        """Write the offsets, then call `done(None)` or `done(error)`. Return False when too many wait: nothing will happen.
+
+        `claim`: that of the group's members; the error is NotClaimed when another broker has claimed the group since.
+        """
+        commit = _Commit(group, offsets, done, claim)
         if len(self._waiting) >= CAPACITY or self._waiting_bytes + commit.size_bytes > CAPACITY_BYTES:
             return False
         self._waiting.append(commit)
@@ -122,38 +132,23 @@ class OffsetCommits:
         if self._is_writing or not self._waiting:
             return
         batch, self._waiting, self._waiting_bytes = self._waiting, [], 0
-        merged = coalesced([(commit.group, commit.offsets) for commit in batch])
+        merged, places = coalesced(batch)
 
-        def write() -> dict[str, Exception]:
-            try:
-                self._store.commit(merged)
-            except Exception as error:
-                if len(merged) == 1 or _is_away(error):
-                    return dict.fromkeys(merged, error)
-            else:
-                return {}
-            errors: dict[str, Exception] = {}
-            for group, offsets in merged.items():
-                try:
-                    self._store.commit({group: offsets})
-                except Exception as error:
-                    errors[group] = error  # one group's fault is not another's
-            return errors
-
-        def finished(errors: Mapping[str, Exception]) -> None:
+        def finished(errors: Sequence[Exception | None]) -> None:
             self._is_writing = False
-            for group, error in errors.items():
-                log.warning("offsets_not_committed", group=group, why=str(error))
-            for commit in batch:
-                commit.done(errors.get(commit.group))
+            for commit, error in zip(merged, errors, strict=True):
+                if error is not None:
+                    log.warning("offsets_not_committed", group=commit.group, why=str(error))
+            for one, place in zip(batch, places, strict=True):
+                one.done(errors[place])
             self._write_next()
 
-        def refused(error: Exception) -> None:
-            finished(dict.fromkeys(merged, error))
+        def failed(error: Exception) -> None:
+            finished([error] * len(merged))
 
         self._is_writing = True
-        if not self._worker.submit(write, finished, refused):
-            refused(Overloaded())
+        if not self._worker.submit(lambda: self._claims.commit(merged), finished, failed):
+            failed(Overloaded())
 
 
 def _is_away(error: Exception) -> bool:
@@ -161,9 +156,20 @@ def _is_away(error: Exception) -> bool:
     return isinstance(error, HeadraceError) and error.retriable
 
 
-def coalesced(commits: Sequence[tuple[str, Offsets]]) -> dict[str, dict[Position, CommittedOffset]]:
-    """Return the offsets to write, by group: for each partition the last one committed. Pure."""
-    merged: dict[str, dict[Position, CommittedOffset]] = {}
-    for group, offsets in commits:
-        merged.setdefault(group, {}).update(offsets)
-    return merged
+def coalesced(commits: Sequence[_Commit]) -> tuple[list[GroupCommit], list[int]]:
+    """Return the commits to write, and for each given one the index of that which it became a part of.
+
+    Commits of a group under one claim that follow each other become one, which has each partition's last value. Pure.
+    """
+    merged: list[GroupCommit] = []
+    places: list[int] = []
+    last: dict[str, int] = {}
+    for one in commits:
+        place = last.get(one.group)
+        if place is None or merged[place].claim != one.claim:
+            place = last[one.group] = len(merged)
+            merged.append(GroupCommit(group=one.group, claim=one.claim, offsets=dict(one.offsets)))
+        else:
+            merged[place] = replace(merged[place], offsets={**merged[place].offsets, **one.offsets})
+        places.append(place)
+    return merged, places

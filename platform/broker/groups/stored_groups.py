@@ -27,12 +27,19 @@ class Directory(Protocol):
     def delete(self, group: str) -> Deletion: ...
 
 
+class Claims(Protocol):
+    """The part of `coordination.group_claims.GroupClaims` that is used here."""
+
+    def claim(self, group: str) -> str: ...
+
+
 class StoredGroups:
     """Lists, describes and deletes groups for handlers. Each call passes its result to `done` or its error to `failed`, on the
     loop thread. It returns False when the worker is overloaded: nothing will happen then."""
 
-    def __init__(self, directory: Directory, worker: Worker) -> None:
+    def __init__(self, directory: Directory, claims: Claims, worker: Worker) -> None:
         self._directory = directory
+        self._claims = claims
         self._worker = worker
 
     def groups(self, done: Callable[[Mapping[str, bool]], None], failed: Callable[[Exception], None]) -> bool:
@@ -46,9 +53,11 @@ class StoredGroups:
         wanted = list(groups)
         return self._worker.submit(lambda: self._directory.describe(wanted), done, failed)
 
-    def has_members(self, group: str, done: Callable[[bool], None], failed: Callable[[Exception], None]) -> bool:
-        """Find out whether a group has members of the paper's kind."""
-        return self._worker.submit(lambda: self._directory.has_members(group), done, failed)
+    def claim(self, group: str, done: Callable[[str | None], None], failed: Callable[[Exception], None]) -> bool:
+        """Claim a group for this broker, and pass on the claim; None, and no claim, where it has members of the paper's kind."""
+        return self._worker.submit(
+            lambda: None if self._directory.has_members(group) else self._claims.claim(group), done, failed
+        )
 
     def delete(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from ...coordination.committed_offset import CommittedOffset
+from ...coordination.errors import NotClaimed
 from ...wire.errors import ErrorCode
 from ...wire.messages import control, offset_commit_v1
 from ..event_loop.deferred_response import DeferredResponse
@@ -59,14 +60,17 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         return (yield from _answer(version, decoded, lambda topic, partition: error if has(topic, partition) else unknown))
     if not offsets:
         return (yield from _answer(version, decoded, lambda topic, partition: refused[topic, partition]))
-    deferred = DeferredResponse()
+    deferred, claim = DeferredResponse(), broker.groups.claim_of(group)
 
     def done(error: Exception | None) -> None:
         code = ErrorCode.NONE if error is None else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        if isinstance(error, NotClaimed):
+            code = ErrorCode.NOT_COORDINATOR
+            broker.groups.claim_lost(group, claim)
         answer = _answer(version, decoded, lambda topic, partition: refused.get((topic, partition), code))
         broker.generators.complete(deferred, answer)
 
-    if not broker.offsets.commit(group, offsets, done):
+    if not broker.offsets.commit(group, offsets, done, claim):
         return (yield from _answer(version, decoded, lambda topic, partition: ErrorCode.COORDINATOR_NOT_AVAILABLE))
     return deferred
 

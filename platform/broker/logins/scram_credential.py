@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ...wire.scram_client import HASHES
+from ...wire.scram_client import HASHES as HASHES
 
 NUMBERS = {"SCRAM-SHA-256": 1, "SCRAM-SHA-512": 2}
 """The mechanisms' numbers on the wire (KIP-554)."""

@@ -65,16 +65,16 @@ def take(loop: Loop, table: PartitionTable, server: Connections, groups: Groups,
     asked_ms = monotonic_ms()
     readings: list[PartitionReading] = []
 
-    def go_on(partitions: list[Partition]) -> None:
+    def read_next(partitions: list[Partition]) -> None:
         readings.extend(map(_reading, partitions[:PARTITIONS_A_TURN]))
         if rest := partitions[PARTITIONS_A_TURN:]:
             if monotonic_ms() - asked_ms <= within_ms:  # the caller waits no longer
-                loop.post(lambda: go_on(rest))
+                loop.post(lambda: read_next(rest))
             return
         taken.append(Snapshot(readings, server.connection_count, server.input_bytes, server.output_bytes, list(groups())))
         done.set()
 
-    loop.post(lambda: go_on(list(table)))
+    loop.post(lambda: read_next(list(table)))
     return taken[0] if done.wait(within_ms / 1000) else None
 
 

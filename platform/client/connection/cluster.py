@@ -163,6 +163,11 @@ class Cluster:
         """Return the connection to the broker that coordinates a group."""
         return self._connection(*control_plane.ask_coordinator(self.controller(lane=lane), group), lane)
 
+    def coordinators(self, groups: Sequence[str], *, lane: str = "control") -> dict[str, Connection]:
+        """Return the same of many groups, in one request if the cluster serves that."""
+        found = control_plane.ask_coordinators(self.controller(lane=lane), groups)
+        return {group: self._connection(*address, lane) for group, address in found.items()}
+
     def transaction_coordinator(self, transactional_id: str, *, lane: str = "transactions") -> Connection:
         """Return the connection to the broker that coordinates this id's transactions."""
         address = control_plane.ask_coordinator(self.controller(), transactional_id, of_transactions=True)

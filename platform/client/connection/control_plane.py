@@ -18,6 +18,8 @@ from .connection import Connection
 LIST_OFFSETS = (2, 2)
 METADATA = (3, 4)
 FIND_COORDINATOR = (10, 1)
+FIND_COORDINATORS = (10, 4)
+"""Of many groups at once."""
 DESCRIBE_GROUPS = (15, 1)
 LIST_GROUPS = (16, 2)
 WITH_TOPIC_IDS = (10, 12)
@@ -204,6 +206,17 @@ def ask_coordinator(connection: Connection, key: str, *, of_transactions: bool =
         what = "transactional id" if of_transactions else "group"
         raise broker_error(f"FindCoordinator of {what} {key!r} to {connection.address}", int(answer.error_code))
     return answer.host, answer.port
+
+
+def ask_coordinators(connection: Connection, groups: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Return the same of many groups: in one request, if the broker serves that. Raises the broker's first refusal."""
+    if connection.version(FIND_COORDINATOR[0], FIND_COORDINATOR[1], FIND_COORDINATORS[1]) < FIND_COORDINATORS[1]:
+        return {group: ask_coordinator(connection, group) for group in groups}
+    answer = ask(connection, FIND_COORDINATORS, {"coordinator_keys": list(groups), "key_type": 0})
+    for one in answer.coordinators:
+        if one.error_code:
+            raise broker_error(f"FindCoordinator of group {one.key!r} to {connection.address}", int(one.error_code))
+    return {one.key: (one.host, one.port) for one in answer.coordinators}
 
 
 def ask_group_members(connection: Connection, group: str) -> tuple[str, list[str]]:

@@ -1,18 +1,22 @@
 """List and describe consumer groups, and move their committed offsets. Each call asks the cluster; nothing is cached."""
 
 import struct
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
+from ...wire.messages import control
+from ..connection import control_plane
 from ..connection.cluster import Cluster
-from ..connection.connection import Connection
 from ..connection.control_plane import ask
 from ..consumer import group_requests
 from ..errors import ClientError, broker_error
 from ..fetch.fetched import TopicPartition
 from ..fetch.log_offsets import EARLIEST, LATEST, log_offsets
+from . import many_groups
+from .many_groups import Committed
 
-DESCRIBE_GROUPS, LIST_GROUPS, OFFSET_FETCH = (15, 1), (16, 2), (9, 5)
+DESCRIBE_GROUPS, LIST_GROUPS = (15, 1), (16, 2)
 ZOOKEEPER = "zookeeper"
 """The protocol type under which our broker lists groups that coordinate through ZooKeeper."""
 
@@ -74,6 +78,13 @@ class Lag:
         return max(0, self.log_end - max(self.committed, self.log_start or 0))
 
 
+def import_messages() -> None:
+    """Import what the requests of this file are made of, which is done at their first use else."""
+    offsets, coordinators = (many_groups.OFFSET_FETCH, many_groups.OF_MANY), control_plane.FIND_COORDINATORS
+    for api_key, version in (DESCRIBE_GROUPS, LIST_GROUPS, offsets, coordinators, control_plane.LIST_OFFSETS):
+        control.prepare(api_key, version)
+
+
 def list_groups(cluster: Cluster) -> dict[str, str]:
     """Return every group and its protocol type, by sorted name. Raises the first broker's refusal."""
     found: dict[str, str] = {}
@@ -88,24 +99,27 @@ def list_groups(cluster: Cluster) -> dict[str, str]:
 
 def describe_group(cluster: Cluster, name: str) -> Group:
     """Return the group. Raises UnknownGroup, and a broker's refusal."""
-    coordinator = cluster.coordinator(name)
-    (answer,) = ask(coordinator, DESCRIBE_GROUPS, {"groups": [name]}).groups
-    if answer.error_code:
-        raise broker_error(f"DescribeGroups of {name!r} to {coordinator.address}", int(answer.error_code))
-    members = [
-        Member(
-            member_id=one.member_id,
-            client_id=one.client_id,
-            host=one.client_host,
-            partitions=_partitions(bytes(one.member_assignment)),
-        )
-        for one in answer.members
-    ]
-    committed = _committed(coordinator, name)
-    if not members and not committed:
+    found = describe_groups(cluster, [name])
+    if not found:
         raise UnknownGroup(name, cluster.bootstrap)
-    kind = ZOOKEEPER if answer.protocol_data == ZOOKEEPER else answer.protocol_type
-    return Group(name=name, kind=kind, state=answer.group_state, members=members, committed=committed)
+    return found[0]
+
+
+def describe_groups(cluster: Cluster, names: Sequence[str]) -> list[Group]:
+    """Return those of the groups that exist, in this order, with two requests for each coordinator and 200 groups. Raises a
+    broker's refusal.
+    """
+    found: dict[str, Group] = {}
+    for coordinator, mine in many_groups.by_coordinator(cluster, names).items():
+        committed = many_groups.committed(coordinator, mine)
+        for begin in range(0, len(mine), many_groups.AT_ONCE):
+            for one in ask(coordinator, DESCRIBE_GROUPS, {"groups": mine[begin : begin + many_groups.AT_ONCE]}).groups:
+                if one.error_code:
+                    raise broker_error(f"DescribeGroups of {one.group_id!r} to {coordinator.address}", int(one.error_code))
+                offsets = {name: at.offset for name, at in committed.get(one.group_id, {}).items()}
+                if one.members or offsets:
+                    found[one.group_id] = _group(one, offsets)
+    return [found[name] for name in names if name in found]
 
 
 def lag_of(cluster: Cluster, group: Group) -> list[Lag]:
@@ -134,9 +148,9 @@ def commit(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int], w
     group_requests.commit_offsets(cluster.coordinator(name), name, offsets, words=words)
 
 
-def committed_with_words(cluster: Cluster, name: str) -> dict[TopicPartition, tuple[int, str]]:
+def committed_with_words(cluster: Cluster, name: str) -> dict[TopicPartition, Committed]:
     """Return what the group has committed, and the words beside it. Raises a broker's refusal."""
-    return _committed_with_words(cluster.coordinator(name), name)
+    return dict(many_groups.committed(cluster.coordinator(name), [name])[name])
 
 
 def move_offsets(cluster: Cluster, name: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -155,20 +169,18 @@ def check_without_members(cluster: Cluster, name: str) -> None:
         raise GroupHasMembers(name, len(group.members))
 
 
-def _committed(coordinator: Connection, name: str) -> dict[TopicPartition, int]:
-    return {partition: offset for partition, (offset, _) in _committed_with_words(coordinator, name).items()}
-
-
-def _committed_with_words(coordinator: Connection, name: str) -> dict[TopicPartition, tuple[int, str]]:
-    answer = ask(coordinator, OFFSET_FETCH, {"group_id": name, "topics": None})
-    if answer.error_code:
-        raise broker_error(f"OffsetFetch of {name!r} to {coordinator.address}", int(answer.error_code))
-    return {
-        TopicPartition(topic.name, one.partition_index): (int(one.committed_offset), one.metadata or "")
-        for topic in answer.topics
-        for one in topic.partitions
-        if one.committed_offset >= 0
-    }
+def _group(answer: Any, committed: Mapping[TopicPartition, int]) -> Group:
+    members = [
+        Member(
+            member_id=one.member_id,
+            client_id=one.client_id,
+            host=one.client_host,
+            partitions=_partitions(bytes(one.member_assignment)),
+        )
+        for one in answer.members
+    ]
+    kind = ZOOKEEPER if answer.protocol_data == ZOOKEEPER else answer.protocol_type
+    return Group(name=answer.group_id, kind=kind, state=answer.group_state, members=members, committed=committed)
 
 
 def _partitions(assignment: bytes) -> frozenset[TopicPartition] | None:

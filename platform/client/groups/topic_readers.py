@@ -2,8 +2,8 @@
 
 from ..connection import control_plane
 from ..connection.cluster import Cluster
-from ..consumer import group_requests
 from ..fetch.fetched import TopicPartition
+from . import many_groups
 
 LANE = "topic-readers"
 MOST_GROUPS = 1_000
@@ -14,8 +14,8 @@ def groups_of(cluster: Cluster, topic: str) -> list[str]:
     if topic not in cluster.topics():
         return []
     names = [TopicPartition(topic, partition) for partition in cluster.partitions(topic)]
-    found = []
-    for group in sorted(control_plane.ask_groups(cluster.brokers(lane=LANE)))[:MOST_GROUPS]:
-        if group_requests.fetch_offsets(cluster.coordinator(group, lane=LANE), group, names):
-            found.append(group)
-    return found
+    groups = sorted(control_plane.ask_groups(cluster.brokers(lane=LANE)))[:MOST_GROUPS]
+    found: list[str] = []
+    for coordinator, mine in many_groups.by_coordinator(cluster, groups, lane=LANE).items():
+        found += [group for group, offsets in many_groups.committed(coordinator, mine, names).items() if offsets]
+    return sorted(found)

@@ -13,18 +13,18 @@ from ...client.connection.cluster import Cluster
 from ...client.errors import ClientError
 from ...client.fetch.fetched import TopicPartition
 from ...client.fetch.log_offsets import EARLIEST, LATEST
-from ...client.groups import group_admin, record_steps
-from ...client.groups.group_admin import Group, Lag, UnknownGroup
+from ...client.groups import group_admin
+from ...client.groups.group_admin import Group, UnknownGroup
 from ...client.groups.reset_targets import Reset, targets
 from ..answers import ASK_MS, Answers, part
 from ..asked import Asked
 from ..errors import BadRequest
 from ..rendering import render
+from ..unread import NOT_COUNTED, counted
 
 GROUPS = 50
 REMEMBERED_MS = 3_000
-COUNTED_BYTES = 32 << 20
-"""So much of unread records one page reads to count them; beyond it, it estimates."""
+LAGS_MS = 5_000
 MOST_TOPICS = 20
 """Topics of a group of which the audit is asked."""
 MOST_PARTITIONS = 500
@@ -34,10 +34,11 @@ WAYS = {"earliest": "the log's first record", "latest": "the log's end", "time":
 def list_page(answers: Answers, asked: Asked) -> str:
     """Return the page of all groups."""
     q, after = asked.text("q"), asked.text("after")
-    every = answers.remembered("groups", REMEMBERED_MS, lambda: group_admin.list_groups(answers.live))
+    listed = answers.remembered("groups", REMEMBERED_MS, lambda: group_admin.list_groups(answers.live))
+    every = listed.value
     shown = [name for name in every if q in name and name > after]
     names = shown[:GROUPS]
-    groups, lags = answers.remembered(f"lags {names}", REMEMBERED_MS, lambda: _lags(answers.live, names))
+    known = answers.soon(f"lags {names}", LAGS_MS, lambda: _lags(answers.live, names))
     tiers, away = part(answers.layout, lambda: audit.tiers(answers.audit_url, timeout_ms=ASK_MS))
     named: dict[str, list[str]] = {}
     for one in tiers or ():
@@ -47,16 +48,14 @@ def list_page(answers: Answers, asked: Asked) -> str:
         "groups",
         q=q,
         total=len(every),
+        known=known,
         rows=[
             {
-                "group": group,
-                "kind": kind_words(group.kind),
-                "topics": sorted({one.partition.topic for one in lags[group.name]}),
-                "lag": sum(one.lag or 0 for one in lags[group.name]),
-                "unknown": sum(one.lag is None for one in lags[group.name]),
-                "in_verdict": named.get(f"consumer:{group.name}", []),
+                "name": name,
+                "group": None if known.value is None else known.value.get(name),
+                "in_verdict": named.get(f"consumer:{name}", []),
             }
-            for group in groups
+            for name in names
         ],
         unit="records" if counts_records(answers.live) else "bytes",
         after=names[-1] if len(shown) > GROUPS else None,
@@ -74,15 +73,20 @@ def group_page(answers: Answers, asked: Asked) -> str:
     except UnknownGroup as error:
         raise BadRequest(str(error)) from error
     lags = group_admin.lag_of(cluster, group)
+    unread = answers.soon(f"unread {name} {group.committed}", LAGS_MS, lambda: counted(cluster, lags[:MOST_PARTITIONS]))
     readers = {owned: one.member_id for one in group.members for owned in one.partitions or ()}
     topics = sorted({one.partition.topic for one in lags})
-    tiers, away = part(answers.layout, lambda: {topic: _tier(answers, topic, name) for topic in topics[:MOST_TOPICS]})
+    tiers, away = part(answers.layout, lambda: _tiers(answers, topics[:MOST_TOPICS], name))
     plan, refusal = _planned(answers, asked, group)
     return render(
         "group",
         group=group,
         kind=kind_words(group.kind),
-        rows=[{"lag": one, "reader": readers.get(one.partition), **more} for one, more in _counted(cluster, lags)],
+        unread=unread,
+        rows=[
+            {"lag": one, "reader": readers.get(one.partition), **(unread.value or {}).get(one.partition, NOT_COUNTED)}
+            for one in lags[:MOST_PARTITIONS]
+        ],
         left_out=max(0, len(lags) - MOST_PARTITIONS),
         tiers=tiers or {},
         away=away,
@@ -127,46 +131,35 @@ def kind_words(kind: str) -> str:
     return {"zookeeper": "coordinates in ZooKeeper", "consumer": "coordinates at the broker", "": "offsets only"}.get(kind, kind)
 
 
-def _lags(cluster: Cluster, names: Sequence[str]) -> tuple[list[Group], dict[str, list[Lag]]]:
-    groups = []
-    for name in names:
-        try:
-            groups.append(group_admin.describe_group(cluster, name))
-        except UnknownGroup:
-            continue  # it ended since it was listed
-    return groups, group_admin.lags_of(cluster, groups)
+def _lags(cluster: Cluster, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return what the list shows of each group; without those that have ended since they were listed."""
+    groups = group_admin.describe_groups(cluster, names)
+    lags = group_admin.lags_of(cluster, groups)
+    return {
+        one.name: {
+            "state": one.state,
+            "kind": kind_words(one.kind),
+            "members": len(one.members),
+            "topics": sorted({lag.partition.topic for lag in lags[one.name]}),
+            "lag": sum(lag.lag or 0 for lag in lags[one.name]),
+            "unknown": sum(lag.lag is None for lag in lags[one.name]),
+        }
+        for one in groups
+    }
 
 
-def _tier(answers: Answers, topic: str, group: str) -> str:
-    mine = [one for one in audit.tiers(answers.audit_url, topic, timeout_ms=ASK_MS) if one["tier"] == f"consumer:{group}"]
-    if not mine:
+def _tiers(answers: Answers, topics: Sequence[str], group: str) -> dict[str, str]:
+    """Return topic → what the group is to the audit there."""
+    if not topics:
+        return {}
+    found = {one["topic"]: one for one in audit.tiers(answers.audit_url, *topics, tier=f"consumer:{group}", timeout_ms=ASK_MS)}
+    return {topic: _role(found.get(topic)) for topic in topics}
+
+
+def _role(tier: Mapping[str, Any] | None) -> str:
+    if tier is None:
         return "it does not report to the audit"
-    (one,) = mine
-    return "left out by the settings" if one["left_out"] else "in the verdict" if one["takes_part"] else "beside the verdict"
-
-
-def _counted(cluster: Cluster, lags: Sequence[Lag]) -> list[tuple[Lag, dict[str, Any]]]:
-    """Return each partition with its lag in records and in time."""
-    is_dense = counts_records(cluster)
-    left = COUNTED_BYTES
-    found = []
-    for one in lags[:MOST_PARTITIONS]:
-        more: dict[str, Any] = {"records": one.lag if is_dense else None, "is_estimate": False, "behind_ms": None}
-        if one.lag == 0:
-            more.update(records=0, behind_ms=0)
-        elif one.lag and one.committed is not None and one.log_end is not None and left > 0:
-            at = max(one.committed, one.log_start or 0)
-            try:
-                unread = record_steps.unread(cluster, one.partition, at, one.log_end, most_bytes=left)
-            except ClientError:
-                found.append((one, more))
-                continue
-            left -= unread.read_bytes
-            more["behind_ms"] = unread.behind_ms
-            if not is_dense:
-                more.update(records=unread.records, is_estimate=unread.is_estimate)
-        found.append((one, more))
-    return found
+    return "left out by the settings" if tier["left_out"] else "in the verdict" if tier["takes_part"] else "beside the verdict"
 
 
 def _planned(answers: Answers, asked: Asked, group: Group) -> tuple[dict[TopicPartition, int] | None, str]:

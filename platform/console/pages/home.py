@@ -72,9 +72,10 @@ def problems_now(answers: Answers) -> list[Problem]:
         found.append(Problem(rank=Rank.DOWN, about="disk", what="There is no room to write", why=no_room, remedy=remedy))
     url = answers.audit_url
     try:
-        found += problems.of_windows(audit.troubled(url, timeout_ms=ASK_MS))
-        found += problems.of_hearing(audit.hearing(url, timeout_ms=ASK_MS))
-        found += problems.of_producers(audit.unsealed(url, timeout_ms=ASK_MS))
+        told = audit.problems(url, timeout_ms=ASK_MS)
+        found += problems.of_windows(told["windows"])
+        found += problems.of_hearing(told["faults"])
+        found += problems.of_producers(told["quiet"])
     except HeadraceError as error:
         away = not_here(layout, error)
         found.append(Problem(rank=Rank.DOWN, about="audit", what=away.what, why=away.why, remedy=away.remedy, href="/processes"))

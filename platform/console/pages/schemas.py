@@ -1,5 +1,7 @@
 """Subjects, their versions, what changed between two of them, and who breaks on it."""
 
+import json
+
 from ...client.groups.topic_readers import groups_of
 from ...schema_registry.client import comparing, transfer
 from ...schema_registry.client.schema_set import SetVersion, topic_of
@@ -58,7 +60,7 @@ def subject_page(answers: Answers, asked: Asked) -> str:
         changes=changes,
         breaks=breaks,
         fault=fault,
-        text=new.schema,
+        text=indented(new.schema),
         readers=readers,
         away=away,
         now_ms=answers.clock.now_ms(),
@@ -72,3 +74,11 @@ def _chosen(present: list[SetVersion], number: int | None, default: SetVersion) 
     if found is None:
         raise BadRequest(f"there is no version {number}: it has {', '.join(str(one.version) for one in present)}")
     return found
+
+
+def indented(text: str) -> str:
+    """Return JSON on many lines; other text (Protobuf) as it is."""
+    try:
+        return json.dumps(json.loads(text), indent=2, ensure_ascii=False)
+    except ValueError:
+        return text

@@ -11,36 +11,31 @@ from ..asked import Asked
 from ..errors import BadRequest
 from ..rendering import render
 
-WINDOWS = 100
-DAYS = 90
-CHANGES = 15
-PRODUCERS = 50
 HEARING_MS = 2_000
+ENDED = "it has ended, and reports of it are missing"
 
 
 def topic_page(answers: Answers, asked: Asked) -> str:
     """Return the page of one topic: its windows by tier, newest first, and what else is known of it."""
     topic, before = asked.needed("topic"), asked.whole("before")
-    url = answers.audit_url
-    windows = audit.newest(url, topic, WINDOWS, before=before, is_stored=True, timeout_ms=ASK_MS)[::-1]
-    days = audit.newest(url, topic, DAYS, by="day", is_stored=True, timeout_ms=ASK_MS)[::-1]
-    overview = audit.overview(url, q=topic, limit=1, hours=1, timeout_ms=ASK_MS) if not windows else None
+    found = audit.topic_page(answers.audit_url, topic, before=before, timeout_ms=ASK_MS)
+    windows, days = found["windows"], found["days"]
     tiers, day_tiers = words.columns(windows), words.columns(days)
     rows = [words.row(one, tiers) for one in windows]
     return render(
         "topic",
         topic=topic,
-        is_known=bool(windows or days or (overview and topic in overview["topics"])),
+        is_known=found["is_known"],
         tiers=tiers,
         rows=rows,
         shows={name: any(one[name] for one in rows) for name in ("readers", "sinks", "quarantined", "late")},
-        before=windows[-1]["window_start_ms"] if len(windows) == WINDOWS else None,
+        before=found["before"],
         day_tiers=day_tiers,
         days=[words.row(one, day_tiers) for one in days],
-        changes=audit.changes(url, topic, limit=CHANGES, timeout_ms=ASK_MS),
-        producers=[producer_row(one) for one in audit.unsealed(url, topic, timeout_ms=ASK_MS)[:PRODUCERS]],
-        latencies=audit.latencies(url, topic, timeout_ms=ASK_MS),
-        faults=_faults(answers),
+        changes=found["changes"],
+        producers=[producer_row(one) for one in found["producers"]],
+        latencies=found["latencies"],
+        faults=found["faults"],
         now_ms=answers.clock.now_ms(),
     )
 
@@ -84,7 +79,7 @@ def window_page(answers: Answers, asked: Asked) -> str:
 def producer_row(one: dict[str, Any]) -> dict[str, Any]:
     """Return a run of a producer that has not sent its final report."""
     retired = one["retired"]
-    state = f"retired by {retired['by']}: {retired['reason']}" if retired else "closed" if one["is_closed"] else "not sealed"
+    state = f"retired by {retired['by']}: {retired['reason']}" if retired else ENDED if one["is_closed"] else "no final report"
     return {**one, "state": state}
 
 
@@ -92,5 +87,5 @@ def _faults(answers: Answers) -> list[str]:
     def ask() -> dict[str, Any]:
         return audit.hearing(answers.audit_url, timeout_ms=ASK_MS)
 
-    found, away = part(answers.layout, lambda: answers.remembered("hearing", HEARING_MS, ask))
+    found, away = part(answers.layout, lambda: answers.remembered("hearing", HEARING_MS, ask).value)
     return [away.what] if away is not None else list((found or {}).get("faults", ()))

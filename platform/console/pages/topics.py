@@ -7,28 +7,33 @@ from ...client.fetch.log_offsets import EARLIEST, LATEST, log_offsets_or_errors
 from ...client.groups.topic_readers import groups_of
 from ...client.topic_admin import TopicDescription
 from ...runtime.layout import is_internal
-from ..answers import Answers, part
+from .. import rendering
+from ..answers import Answers, oldest, part
 from ..asked import Asked
 from ..rendering import render
 
 TOPICS = 100
 REMEMBERED_MS = 2_000
+NEVER = 1 << 62
+"""So large a number stands for "not at all" in Kafka's settings."""
 
 
 def list_page(answers: Answers, asked: Asked) -> str:
     """Return the page of all topics."""
     name, q, after = asked.text("cluster", "live"), asked.text("q"), asked.text("after")
     cluster = answers.cluster(name)
-    every = answers.remembered(f"topics {name}", REMEMBERED_MS, lambda: topic_admin.describe_topics(cluster))
+    listed = answers.remembered(f"topics {name}", REMEMBERED_MS, lambda: topic_admin.describe_topics(cluster))
+    every = listed.value
     shown = [one for one in every if q in one.name and one.name > after]
     rows = shown[:TOPICS]
-    sizes = answers.remembered(f"sizes {name} {[one.name for one in rows]}", REMEMBERED_MS, lambda: _held(answers, name, rows))
+    sizes = answers.soon(f"sizes {name} {[one.name for one in rows]}", REMEMBERED_MS, lambda: _held(answers, name, rows))
     return render(
         "topics",
         cluster=name,
         q=q,
         total=len(every),
-        rows=[{"topic": one, "held": sizes.get(one.name), "is_internal": is_internal(one.name)} for one in rows],
+        known=oldest(listed, sizes),
+        rows=[{"topic": one, "held": (sizes.value or {}).get(one.name), "is_internal": is_internal(one.name)} for one in rows],
         unit="records" if counts_records(cluster) else "bytes",
         after=rows[-1].name if len(shown) > TOPICS else None,
         now_ms=answers.clock.now_ms(),
@@ -56,18 +61,33 @@ def settings_page(answers: Answers, asked: Asked) -> str:
             }
         )
     ask = f"readers {name} {topic}"
-    readers, away = part(answers.layout, lambda: answers.remembered(ask, REMEMBERED_MS, lambda: groups_of(cluster, topic)))
+    known, away = part(answers.layout, lambda: answers.soon(ask, REMEMBERED_MS, lambda: groups_of(cluster, topic)))
     return render(
         "settings",
         topic=topic,
         cluster=name,
         partitions=partitions,
-        settings=topic_admin.topic_settings(cluster, topic),
-        readers=readers,
+        settings=[
+            {"name": one.name, "value": one.value, "source": one.source, "words": setting_words(one.name, one.value)}
+            for one in sorted(topic_admin.topic_settings(cluster, topic), key=lambda one: (one.source != "topic", one.name))
+        ],
+        readers=known,
         readers_away=away,
         unit="records" if counts_records(cluster) else "bytes",
         now_ms=answers.clock.now_ms(),
     )
+
+
+def setting_words(name: str, value: str | None) -> str:
+    """Return what a duration or a size means; empty for what is clear by itself."""
+    if value is None or not value.removeprefix("-").isdecimal() or not name.endswith((".ms", ".bytes", ".messages")):
+        return ""
+    number = int(value)
+    if number == -1:
+        return "no limit"
+    if number >= NEVER:
+        return "never"
+    return rendering.span(number) if name.endswith(".ms") else rendering.size(number) if name.endswith(".bytes") else ""
 
 
 def _held(answers: Answers, name: str, topics: list[TopicDescription]) -> dict[str, int]:

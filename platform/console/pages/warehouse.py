@@ -23,7 +23,7 @@ def list_page(answers: Answers, asked: Asked, asking: Asking) -> str:
         topic=topic,
         found=found,
         tables=(found.answer or {}).get("tables", ()),
-        rows=[{**one, "query": query_of(topic, one["hour"])} for one in shown[:HOURS]],
+        rows=[{**one, "name": hour_words(one["hour"]), "query": query_of(topic, one["hour"])} for one in shown[:HOURS]],
         before=shown[HOURS - 1]["hour"] if len(shown) > HOURS else None,
         now_ms=answers.clock.now_ms(),
     )

@@ -20,7 +20,7 @@ from pathlib import Path
 from ...runtime.layout import LOOPBACK, Layout
 from ...runtime.status import StatusFile
 from ..supervisor.process_table import DEPLOY
-from .runs import AirflowError, health, is_ready, trigger, wait
+from .runs import AirflowError, health, is_ready, trigger, wait, warm_up
 
 __all__ = ["PROCESSES", "AirflowError", "commands", "environment", "health", "is_ready", "main", "prepare", "trigger", "wait"]
 
@@ -150,6 +150,8 @@ def _announce_when_ready(layout: Layout, name: str) -> None:
         while time.monotonic() < deadline and _is_alive(pid):
             if is_ready(layout, name, since_ms=began_ms):
                 status.write("ready", pid=pid)
+                if name == "airflow-api-server":
+                    warm_up(layout)
                 break
             time.sleep(0.25)
     finally:

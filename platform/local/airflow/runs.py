@@ -61,6 +61,18 @@ def is_ready(layout: Layout, name: str, *, since_ms: int = 0) -> bool:
     return latest is not None and datetime.fromisoformat(latest).timestamp() * 1000 >= since_ms
 
 
+def warm_up(layout: Layout) -> bool:
+    """Have the api-server build its API for tasks, which it does at the first request; return whether it answered.
+
+    That takes three seconds of processor time, and the server answers nobody meanwhile. A task gives up after five seconds.
+    """
+    try:
+        _ask(layout, "GET", "/execution/health/ping", token=None)
+    except AirflowError:
+        return False
+    return True
+
+
 def trigger(layout: Layout, dag_id: str, conf: Mapping[str, Any] | None = None) -> str:
     """Start a run of the DAG now, outside its schedule, and return its id.
 

@@ -16,7 +16,7 @@ from ...audit.model.tiers import MAIN, MIRROR, QUARANTINE
 from ...runtime.layout import Layout
 from .. import commands
 from . import parquet_surgery
-from .drill import TOLD_MS, DrillError, DrillResult, Progress
+from .drill import REPORT_MS, DrillError, DrillResult, Progress
 from .expected import Windows
 from .scratch import EVENTS_A_WINDOW, NAMESPACE, WINDOW_COUNT, Scratch, deadline_ms, on_scratch_topic
 
@@ -26,8 +26,9 @@ MADE_AGAIN_MS = 30_000
 
 
 def run(layout: Layout, drill: str, *, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the audit told the deletion exactly, and in time. Raises DrillError, CommandFailed. The topic is removed in
-    any case.
+    """Return whether the audit reported the deletion exactly, and in time. The topic is always removed.
+
+    Raises DrillError, CommandFailed.
     """
     body = {"topic": _topic, "quarantine": _quarantine, "table": _table}[drill]
     return on_scratch_topic(layout, drill, lambda scratch, result: body(layout, scratch, result, progress), progress)
@@ -44,7 +45,7 @@ def _topic(layout: Layout, scratch: Scratch, result: DrillResult, progress: Prog
     def is_named(window: Mapping[str, Any]) -> bool:
         return window["verdict"] == "UNKNOWN" and window["silent"] == [MIRROR] and advice in window["reason"]
 
-    due_ms = deadline_ms(layout, MIRROR) + TOLD_MS
+    due_ms = deadline_ms(layout, MIRROR) + REPORT_MS
     _claim(
         scratch,
         result,
@@ -60,19 +61,19 @@ def _topic(layout: Layout, scratch: Scratch, result: DrillResult, progress: Prog
         tiers = {window["tiers"].get(tier) for tier in ("live", "mirror", "offline")}
         return tiers == {EVENTS_A_WINDOW} and window["verdict"] in ("COMPLETE", "OPEN")
 
-    _claim(scratch, result, progress, "then the new log alone is counted and copied", _every(scratch, is_whole), TOLD_MS)
+    _claim(scratch, result, progress, "then the new log alone is counted and copied", _every(scratch, is_whole), REPORT_MS)
 
 
 def _quarantine(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progress) -> None:
     _fill(scratch, result, progress, refused=REFUSED)
     start = scratch.windows[1]
-    there, found = scratch.wait_until(lambda found: found.get(start, {}).get("quarantined") == REFUSED, TOLD_MS)
+    there, found = scratch.wait_until(lambda found: found.get(start, {}).get("quarantined") == REFUSED, REPORT_MS)
     if not there:
         raise DrillError(f"the {REFUSED} refused events are not in quarantine: {found.get(start)}")
     with result.step(f"deleting {scratch.topic}.quarantine", progress):
         scratch.delete_quarantine()
 
-    def is_told(found: Windows) -> bool:
+    def is_reported(found: Windows) -> bool:
         window = found.get(start, {})
         return window.get("verdict") == "UNKNOWN" and QUARANTINE in window["silent"]
 
@@ -81,8 +82,8 @@ def _quarantine(layout: Layout, scratch: Scratch, result: DrillResult, progress:
         result,
         progress,
         f"the window is UNKNOWN: {REFUSED} quarantined records can no longer be read",
-        is_told,
-        TOLD_MS,
+        is_reported,
+        REPORT_MS,
     )
 
 
@@ -102,11 +103,11 @@ def _table(layout: Layout, scratch: Scratch, result: DrillResult, progress: Prog
     with result.step("publishing again, as on schedule", progress):
         scratch.load("publish")
 
-    def is_told(found: Windows) -> bool:
+    def is_reported(found: Windows) -> bool:
         rows = [window.get("sinks", {}).get(MAIN, {}) for window in found.values()]
         return [row.get("verdict") for row in rows].count("INCOMPLETE") > 0 and sum(row.get("missing", 0) for row in rows) == 1
 
-    _claim(scratch, result, progress, f"the row `{MAIN}` beside the verdict is INCOMPLETE, missing 1", is_told, TOLD_MS)
+    _claim(scratch, result, progress, f"the row `{MAIN}` beside the verdict is INCOMPLETE, missing 1", is_reported, REPORT_MS)
     hour = time.strftime("%Y-%m-%dT%H", time.gmtime(scratch.windows[0] // 1_000))
     with result.step("putting it back", progress):
         commands.output_of(layout, "load", scratch.topic, "--step", "publish", "--restore", hour, "--wait", "1")
@@ -155,8 +156,8 @@ def _claim(
     """Claim that the audit says it within the time, from now on. The first claim's verdict is the drill's."""
     began = time.monotonic()
     with result.step("waiting until the audit reports it", progress):
-        told, found = scratch.wait_until(holds, within_ms)
+        reported, found = scratch.wait_until(holds, within_ms)
     seen = {start: (window["verdict"], window["tiers"], window["reason"]) for start, window in found.items()}
-    result.facts.setdefault("told_after_s", round(time.monotonic() - began, 1) if told else None)
+    result.facts.setdefault("told_after_s", round(time.monotonic() - began, 1) if reported else None)
     result.facts.setdefault("verdict", found.get(scratch.windows[1], {}).get("verdict"))
-    result.claim(f"{what}, within {within_ms // 1000} s", told, f"{seen}")
+    result.claim(f"{what}, within {within_ms // 1000} s", reported, f"{seen}")

@@ -8,7 +8,7 @@ from typing import Any
 
 from ...errors import HeadraceError
 
-TOLD_MS = 60_000
+REPORT_MS = 60_000
 """How long the audit may take to tell a fault once every word that it needs is in."""
 
 Progress = Callable[[str], None]

@@ -43,7 +43,7 @@ class Expected:
 
 
 def unlike(expected: Expected, found: Windows) -> list[str]:
-    """Return how what the audit tells differs from what it has to tell; empty if it is told right."""
+    """Return how what the audit tells differs from what it has to tell; empty if it is reported right."""
     window = found.get(expected.window_start_ms)
     if window is None:
         return [f"the audit does not know window {in_words(expected.window_start_ms)} UTC"]
@@ -55,14 +55,14 @@ def unlike(expected: Expected, found: Windows) -> list[str]:
     for kind in KINDS:
         if window[kind] != len(getattr(expected, kind)):
             faults.append(f"{kind} {window[kind]} instead of {len(getattr(expected, kind))}")
-    told = _records(window, f"first_{expected.by}")
+    reported = _records(window, f"first_{expected.by}")
     due = {
         (expected.tier, expected.partition, kind): Counter(getattr(expected, kind)) for kind in KINDS if getattr(expected, kind)
     }
-    for place in sorted(told.keys() | due.keys()):
-        if told.get(place) != due.get(place):
+    for place in sorted(reported.keys() | due.keys()):
+        if reported.get(place) != due.get(place):
             tier, partition, kind = place
-            seen, wanted = _offsets(told.get(place, ())), _offsets(due.get(place, ()))
+            seen, wanted = _offsets(reported.get(place, ())), _offsets(due.get(place, ()))
             faults.append(f"{kind} at {tier}, partition {partition}: {expected.by} {seen}, not {wanted}")
     faults += [
         f"window {in_words(start)} UTC is {other['verdict']} ({other['reason']})"
@@ -74,12 +74,12 @@ def unlike(expected: Expected, found: Windows) -> list[str]:
 
 def _records(window: Mapping[str, Any], first: str) -> dict[tuple[str, int, str], Counter[int]]:
     """Return (tier, partition, kind) → the numbers that the audit names; `first` is the name of a range's first one."""
-    told: dict[tuple[str, int, str], Counter[int]] = {}
+    reported: dict[tuple[str, int, str], Counter[int]] = {}
     for difference in window["differences"]:
         for one in difference["records"]:
             place = (difference["tier"], difference["partition"], one["kind"])
-            told.setdefault(place, Counter()).update(range(one.get(first, -1), one.get(first, -1) + one["count"]))
-    return told
+            reported.setdefault(place, Counter()).update(range(one.get(first, -1), one.get(first, -1) + one["count"]))
+    return reported
 
 
 def _offsets(offsets: Mapping[int, int] | tuple[int, ...]) -> str:

@@ -11,7 +11,7 @@ from ...runtime.layout import Layout
 from .. import control
 from . import log_surgery
 from .batch_damage import StoredBatch, stored_batches
-from .drill import TOLD_MS, DrillError, DrillResult, Progress
+from .drill import REPORT_MS, DrillError, DrillResult, Progress
 from .expected import Expected, unlike
 from .scratch import EVENTS_A_WINDOW, Scratch, on_scratch_topic, path_of
 
@@ -41,7 +41,7 @@ FAULTS: Mapping[str, Fault] = {"loss": _lose, "double": _double, "alter": _alter
 
 
 def run(layout: Layout, drill: str, *, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the audit told the planted fault exactly, and in time.
+    """Return whether the audit reported the planted fault exactly, and in time.
 
     Raises DrillError, CommandFailed, and PlatformError if a process does not start. The topic is removed in any case.
     """
@@ -68,15 +68,17 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, fault: Fault, pr
             control.start(layout, OFFLINE)
     with result.step("loading, so that every tier has reported", progress):
         scratch.load("load", "count")
-    await_told(scratch, result, expected, progress)
+    await_report(scratch, result, expected, progress)
 
 
-def await_told(scratch: Scratch, result: DrillResult, expected: Expected, progress: Progress) -> None:
+def await_report(scratch: Scratch, result: DrillResult, expected: Expected, progress: Progress) -> None:
     """Claim that the audit tells just what is expected, within the time it may take from now on."""
     result.facts |= {"window_start_ms": expected.window_start_ms, "expected": expected.in_words()}
     began = time.monotonic()
     with result.step("waiting until the audit reports it", progress):
-        told, found = scratch.wait_until(lambda found: not unlike(expected, found), TOLD_MS)
-    result.facts["told_after_s"] = round(time.monotonic() - began, 1) if told else None
+        reported, found = scratch.wait_until(lambda found: not unlike(expected, found), REPORT_MS)
+    result.facts["told_after_s"] = round(time.monotonic() - began, 1) if reported else None
     result.facts["verdict"] = found.get(expected.window_start_ms, {}).get("verdict")
-    result.claim(f"the audit reports within {TOLD_MS // 1000} s: {expected.in_words()}", told, "; ".join(unlike(expected, found)))
+    result.claim(
+        f"the audit reports within {REPORT_MS // 1000} s: {expected.in_words()}", reported, "; ".join(unlike(expected, found))
+    )

@@ -44,5 +44,5 @@ def _rewrite(path: Path, rows: Callable[[Offsets], list[int]]) -> None:
     new = path.with_name(f".{path.name}.drill")
     _write(path, new, rows)
     new.replace(path)
-    # Hadoop's file system keeps a checksum beside a file; a swap that left it would be told by that file alone.
+    # Hadoop's file system keeps a checksum beside a file; a swap that left it would be detected by that file alone.
     path.with_name(f".{path.name}.crc").unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from ...audit.model.tiers import PRODUCER
 from ...runtime.layout import Layout
 from .. import commands
-from .drill import TOLD_MS, DrillError, DrillResult, Progress
+from .drill import REPORT_MS, DrillError, DrillResult, Progress
 from .expected import Windows
 from .scratch import Scratch, deadline_ms, on_scratch_topic
 
@@ -28,7 +28,7 @@ GRACE_MS = 10_000
 
 
 def run(layout: Layout, drill: str, *, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the silent producer was told in time, and what ends its silence accepted. `drill`: silence or memory.
+    """Return whether the silent producer was reported in time, and what ends its silence accepted. `drill`: silence or memory.
 
     Raises DrillError, CommandFailed. The topic is removed in any case.
     """
@@ -53,9 +53,9 @@ def _held_back(layout: Layout, scratch: Scratch, result: DrillResult, progress: 
     with result.step("loading the event that it held", progress):
         scratch.load()
     with result.step("waiting until the window is COMPLETE", progress):
-        sealed, found = scratch.wait_until(lambda found: _verdict(found, window) == "COMPLETE", TOLD_MS)
+        sealed, found = scratch.wait_until(lambda found: _verdict(found, window) == "COMPLETE", REPORT_MS)
     result.facts["verdict_after"] = _verdict(found, window)
-    result.claim(f"with the seal the window is COMPLETE within {TOLD_MS // 1000} s", sealed, f"{found.get(window)}")
+    result.claim(f"with the seal the window is COMPLETE within {REPORT_MS // 1000} s", sealed, f"{found.get(window)}")
     scratch.load("publish")
     shown = scratch.row_count()
     result.claim("and its rows are published", shown == EVENTS, f"{shown} rows are")
@@ -74,9 +74,9 @@ def _killed(layout: Layout, scratch: Scratch, result: DrillResult, progress: Pro
         words = ("--reason", "killed by a drill", "--by", "headrace audit drill", "--silent-for", "1")
         commands.output_of(layout, "audit", "retire-producer", instance, *words)
     with result.step("waiting until the window is ACCEPTED", progress):
-        accepted, found = scratch.wait_until(lambda found: _verdict(found, window) == "ACCEPTED", TOLD_MS)
+        accepted, found = scratch.wait_until(lambda found: _verdict(found, window) == "ACCEPTED", REPORT_MS)
     result.facts["verdict_after"] = _verdict(found, window)
-    result.claim(f"with the retirement the window is ACCEPTED within {TOLD_MS // 1000} s", accepted, f"{found.get(window)}")
+    result.claim(f"with the retirement the window is ACCEPTED within {REPORT_MS // 1000} s", accepted, f"{found.get(window)}")
 
 
 @contextmanager
@@ -105,15 +105,15 @@ def _application(
 def _claim_silence(layout: Layout, scratch: Scratch, result: DrillResult, window: int, name: str, progress: Progress) -> None:
     due_ms = deadline_ms(layout, PRODUCER) + GRACE_MS
 
-    def is_told(found: Windows) -> bool:
+    def is_reported(found: Windows) -> bool:
         return _verdict(found, window) == "UNKNOWN" and name in found[window]["silent"]
 
     began = time.monotonic()
     with result.step("waiting until the audit reports it", progress):
-        told, found = scratch.wait_until(is_told, due_ms)
-    result.facts["told_after_s"] = round(time.monotonic() - began, 1) if told else None
+        reported, found = scratch.wait_until(is_reported, due_ms)
+    result.facts["told_after_s"] = round(time.monotonic() - began, 1) if reported else None
     result.facts["verdict_while_silent"] = _verdict(found, window)
-    result.claim(f"the window is UNKNOWN and names {name} within {due_ms // 1000} s", told, f"{found.get(window)}")
+    result.claim(f"the window is UNKNOWN and names {name} within {due_ms // 1000} s", reported, f"{found.get(window)}")
 
 
 def _verdict(found: Windows, window: int) -> str | None:

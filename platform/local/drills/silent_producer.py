@@ -21,7 +21,7 @@ def main(topic: str, event_count: int, event_time_ms: int) -> None:
     """Log `event_count` events with one event time, and wait."""
     logs.configure("held-back", "WARNING")
     layout = Layout.from_environment()
-    # The audit has acknowledged that this producer may hold events of the window. It does until the last one is told of.
+    # The audit has acknowledged that this producer may hold events of the window. It may until the last one is reported.
     with EventLogger(
         topic,
         ACCESS_LOG_SCHEMA,

@@ -5,14 +5,14 @@ Sums agree: only who asks which rows are there finds it. The next run of the war
 
 from ...runtime.layout import Layout
 from . import parquet_surgery
-from .drill import TOLD_MS, DrillError, DrillResult, Progress
+from .drill import REPORT_MS, DrillError, DrillResult, Progress
 from .expected import Expected
-from .log_drills import await_told
+from .log_drills import await_report
 from .scratch import EVENTS_A_WINDOW, Scratch, on_scratch_topic
 
 
 def run(layout: Layout, *, progress: Progress = lambda line: None) -> DrillResult:
-    """Return whether the audit told the swapped file's rows exactly, and in time.
+    """Return whether the audit reported the swapped file's rows exactly, and in time.
 
     Raises DrillError, CommandFailed. The topic is removed in any case.
     """
@@ -28,7 +28,7 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progre
     with result.step("loading and counting", progress):
         scratch.load("load", "count")
         whole, found = scratch.wait_until(
-            lambda found: bool(found) and all(window["verdict"] == "COMPLETE" for window in found.values()), TOLD_MS
+            lambda found: bool(found) and all(window["verdict"] == "COMPLETE" for window in found.values()), REPORT_MS
         )
     if not whole:
         seen = {start: (window["verdict"], window["reason"]) for start, window in found.items()}
@@ -41,4 +41,4 @@ def _run(layout: Layout, scratch: Scratch, result: DrillResult, progress: Progre
     with result.step("counting again, as on schedule", progress):
         scratch.load("count")
     expected = Expected(window_start_ms=scratch.windows[1], tier="warehouse", missing=(lost,), doubled=(doubled,))
-    await_told(scratch, result, expected, progress)
+    await_report(scratch, result, expected, progress)

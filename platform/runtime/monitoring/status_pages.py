@@ -12,7 +12,7 @@ from typing import Any
 from ..clock import Clock
 from ..http_access import HttpAccess
 from ..layout import LOOPBACK
-from ..status import StatusFile, Told
+from ..status import LastStatus, StatusFile
 from .http_server import HttpServer, Page, Pages
 from .process_metrics import process_metrics
 from .text_format import CONTENT_TYPE, Metric, one, text
@@ -79,22 +79,22 @@ class StatusPages:
     def pages(self) -> Pages:
         return {"/metrics": self._metrics_page, "/healthz": self._healthz, "/readyz": self._readyz, "/status": self._status_page}
 
-    def _silent_ms(self, told: Told) -> int:
-        return self._clock.monotonic_ms() - told.monotonic_ms
+    def _silent_ms(self, last: LastStatus) -> int:
+        return self._clock.monotonic_ms() - last.monotonic_ms
 
     def why_not_ready(self) -> str | None:
         """Return one line, None for a process that is ready."""
-        told = self._status.told
-        if told is None:
+        last = self._status.last
+        if last is None:
             return "it has not begun"
-        if told.state != "ready":
-            return f"{told.state}: {told.facts.get('reason') or 'no reason is known'}"
-        silent_ms = self._silent_ms(told)
-        return f"it has said nothing for {silent_ms} ms" if told.beats and silent_ms > LATE_MS else None
+        if last.state != "ready":
+            return f"{last.state}: {last.facts.get('reason') or 'no reason is known'}"
+        silent_ms = self._silent_ms(last)
+        return f"it has said nothing for {silent_ms} ms" if last.beats and silent_ms > LATE_MS else None
 
     def _healthz(self) -> Page:
-        told = self._status.told
-        if told is not None and told.beats and (silent_ms := self._silent_ms(told)) > DEAD_MS:
+        last = self._status.last
+        if last is not None and last.beats and (silent_ms := self._silent_ms(last)) > DEAD_MS:
             return _plain(503, f"it has said nothing for {silent_ms} ms: start it again")
         return _plain(200, "alive")
 
@@ -103,15 +103,15 @@ class StatusPages:
         return _plain(200, "ready") if reason is None else _plain(503, reason)
 
     def _status_page(self) -> Page:
-        told = self._status.told
-        if told is None:
+        last = self._status.last
+        if last is None:
             return _plain(503, "it has not begun")
-        return Page(200, "application/json", json.dumps({"state": told.state, **told.facts}).encode())
+        return Page(200, "application/json", json.dumps({"state": last.state, **last.facts}).encode())
 
     def _metrics_page(self) -> Page:
-        told = self._status.told
+        last = self._status.last
         ready = Metric(f"headrace_{self._role}_ready", "gauge", "1 while /readyz answers 200.", one(self.why_not_ready() is None))
-        own = self._metrics({} if told is None else told.facts)
+        own = self._metrics({} if last is None else last.facts)
         return Page(200, CONTENT_TYPE, text([ready, *own, *process_metrics(self._role)]).encode())
 
 

@@ -75,14 +75,14 @@ class PreSchemaBuffer:
         if size_bytes > self._buffer_bytes:
             raise RecordTooLarge(self._topic, size_bytes, self._buffer_bytes, "buffer_bytes")
 
-        def may_go_on() -> bool:
+        def can_proceed() -> bool:
             return self.schema_id is not None or self.is_closed or self._size_bytes + size_bytes <= self._buffer_bytes
 
         with self._lock:
             self._windows[timestamp_ms // self._window_ms] += 1
             is_kept = False
             try:
-                if not self._lock.wait_for(may_go_on, max_block_ms / 1000):
+                if not self._lock.wait_for(can_proceed, max_block_ms / 1000):
                     raise BufferFull(self._topic, self._buffer_bytes, max_block_ms)
                 if self.schema_id is not None:
                     return False

@@ -226,6 +226,39 @@ def test_a_commit_under_a_hanging_zookeeper_is_not_acknowledged_and_not_waited_f
         session.close()
 
 
+def test_a_coordinator_that_wakes_up_after_it_was_replaced_commits_nothing(chroot: str, tmp_path: Path) -> None:
+    settings = {**SETTINGS, "zookeeper.session.timeout.ms": 1_500}
+    one, two = (BrokerProcess(tmp_path / str(number), chroot, broker_id=number, settings=settings) for number in (1, 2))
+    with one as first, two as second:
+        admin = AdminClient({"bootstrap.servers": first.address, "log_level": 0})
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(10)
+        old, new = (first, second) if coordinator(second) == first.port else (second, first)
+        with RawClient(old.port, timeout_ms=30_000) as client:
+            name, generation = joined(client)
+            assert committed(client, name, generation, 1) is ErrorCode.NONE
+            os.kill(old.pid, signal.SIGSTOP)
+            try:
+                client.send(8, 8, control.encode_request(8, 8, commit(name, generation, 5)))
+                eventually(lambda: coordinator(new) == new.port, within_ms=30_000, what="the other broker coordinates the group")
+                with RawClient(new.port) as other:
+                    assert committed(other, *joined(other), 9) is ErrorCode.NONE
+            finally:
+                os.kill(old.pid, signal.SIGCONT)
+            answer = control.decode_response(8, 8, client.receive(8, 8)[1])
+        assert ErrorCode(int(answer.topics[0].partitions[0].error_code)) is ErrorCode.NOT_COORDINATOR
+    session = Session(chroot, name="test").start()
+    try:
+        assert OffsetRegistry(session).get_all(GROUP) == {(TOPIC, 0): 9}
+    finally:
+        session.close()
+
+
+def coordinator(broker: BrokerProcess) -> int:
+    """Return the port of the broker that coordinates the group, as this broker says."""
+    with RawClient(broker.port) as client:
+        return int(client.ask(10, 3, {"key": GROUP, "key_type": 0}).port)
+
+
 def ends(broker: BrokerProcess) -> dict[tuple[str, int], int]:
     """Return where each partition's log ends."""
     wanted = [{"partition_index": index, "current_leader_epoch": -1, "timestamp": -1} for index in range(PARTITIONS)]

@@ -2,19 +2,29 @@
 them.
 """
 
+from collections.abc import Mapping
+
 import pytest
 
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
+from headrace.coordination.group_claims import GroupClaims, GroupCommit, Position
 from headrace.coordination.group_directory import Deletion, GroupDirectory, GroupTrace, PaperMember
+from headrace.coordination.session import Session
 from headrace.coordination.tree import PIPELINE
 
 from .conftest import OpenSession
 
 
+def commit(session: Session, **offsets: Mapping[Position, CommittedOffset]) -> None:
+    commits = [GroupCommit(group=group, claim=None, offsets=some) for group, some in offsets.items()]
+    assert GroupClaims(session).commit(commits) == [None] * len(commits)
+
+
 def test_the_papers_consumers_read_and_write_offsets_that_kafka_clients_put_notes_beside(open_session: OpenSession) -> None:
-    offsets = OffsetRegistry(open_session())
-    offsets.commit({"g": {("clicks", 0): CommittedOffset(5, 3, "host-7 ☃"), ("clicks", 1): CommittedOffset(6)}})
+    session = open_session()
+    offsets = OffsetRegistry(session)
+    commit(session, g={("clicks", 0): CommittedOffset(5, 3, "host-7 ☃"), ("clicks", 1): CommittedOffset(6)})
     assert offsets.get("g", "clicks", 0) == 5
     assert offsets.get_all("g") == {("clicks", 0): 5, ("clicks", 1): 6}
     assert offsets.read("g", [("clicks", 0), ("clicks", 2)]) == {("clicks", 0): CommittedOffset(5, 3, "host-7 ☃")}
@@ -26,7 +36,7 @@ def test_offsets_are_forgotten_one_by_one_and_topic_by_topic(open_session: OpenS
     session = open_session()
     offsets = OffsetRegistry(session)
     positions = {(topic, index): CommittedOffset(1) for topic in ("clicks", "orders") for index in range(3)}
-    offsets.commit(dict.fromkeys(["g", "team/h"], positions))
+    commit(session, **dict.fromkeys(["g", "team/h"], positions))
     assert offsets.forget("g", [("clicks", 0), ("clicks", 9), ("nowhere", 0)]) == {("clicks", 0)}
     assert len(offsets.get_all("g")) == 5
     offsets.forget_topics(["clicks", "nobodys"])

@@ -9,6 +9,7 @@ from headrace.coordination import offset_expiry, paths
 from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.consumers import ConsumerRegistry, OffsetRegistry, OwnerRegistry
 from headrace.coordination.errors import UnreadableNode
+from headrace.coordination.group_claims import GroupClaims, GroupCommit
 from headrace.coordination.group_directory import Deletion, GroupDirectory
 from headrace.coordination.group_note import Readers
 from headrace.coordination.offset_expiry import OffsetExpiry, Swept
@@ -28,7 +29,8 @@ def session(open_session: OpenSession) -> Session:
 
 
 def commit(session: Session, group: str, *positions: tuple[str, int]) -> None:
-    OffsetRegistry(session).commit({group: dict.fromkeys(positions or [("clicks", 0)], CommittedOffset(5, 3, "note"))})
+    offsets = dict.fromkeys(positions or [("clicks", 0)], CommittedOffset(5, 3, "note"))
+    assert GroupClaims(session).commit([GroupCommit(group=group, claim=None, offsets=offsets)]) == [None]
 
 
 def sweep(session: Session, days: float, readers: Readers = NOBODY, group: str = "g", *, after: str = "") -> Swept:

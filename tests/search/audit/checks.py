@@ -16,7 +16,11 @@ from tests.support.audit_world.records import TOPIC, WINDOW_MS
 from tests.support.audit_world.truth import Truth, truth_of
 from tests.support.audit_world.world import World
 
+from .still import STEPS_MS, Still
+
 LATER_MS = 5 * DEADLINE_MS
+STILL_SHARE = 4
+"""Of so many histories one is judged a second time, as a judge does who judges only when it must."""
 BALANCED = (Kind.COMPLETE, Kind.ACCOUNTED, Kind.ACCEPTED)
 
 
@@ -28,7 +32,16 @@ def check(seed: int) -> None:
     """Play one history. Raises WrongVerdict (or whatever the model raises)."""
     world = World(seed)
     early: list[tuple[int, Verdict]] = []
-    world.run(lambda at: early.extend(_look(at)))
+    still = Still(world, lambda words: _moved(world, words)) if seed % STILL_SHARE == 0 else None
+
+    def look(at: World) -> None:
+        early.extend(_look(at))
+        if still is not None:
+            still.look()
+
+    world.run(look)
+    for later_ms in STEPS_MS if still is not None else ():
+        still.look(later_ms)
     kept = _at_the_end(world, world.books, "at the end", hidden=None)
     for window in world.windows:
         _no_early_alarm(world, window, [verdict for of, verdict in early if of == window])
@@ -41,6 +54,10 @@ def check(seed: int) -> None:
         _without_reports(world)
     if edges.late.begins and "corrupt" not in world.faults and not any(log.cut for log in world.live.values()):
         _who_began_midway(world)
+
+
+def _moved(world: World, words: str) -> None:
+    raise WrongVerdict(f"seed {world.seed}: {words}\nfaults {sorted(world.faults)}")
 
 
 def _fail(world: World, window: int, when: str, claim: str, verdict: Verdict, truth: Truth) -> None:

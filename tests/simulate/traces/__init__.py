@@ -1,4 +1,4 @@
-"""The eighteen traces of decision 66, each a scenario that plays one history and says what must hold.
+"""The eighteen traces of decision 66, but the one of groups, each a scenario that plays one history and says what must hold.
 
 They raise when a promise is broken. `test_safeguards.py` shows that each does when its rule is off.
 """

@@ -3,12 +3,12 @@
 import random
 from dataclasses import replace
 
-from headrace.broker.replication import group_epoch, recovery
+from headrace.broker.replication import recovery
 from headrace.broker.replication.events import LogChanged, NodeRead, Tick
 from headrace.broker.replication.replica import Leading, Stopped
 from headrace.broker.replication.state import EpochStart, State
 
-from ..world import ANSWER_LATE, LOST_NEVER, SILENT_MS, World
+from ..world import ANSWER_LATE, LOST_NEVER, SILENT_MS
 from .setting import ended, led, out_of_set, take_over
 
 
@@ -228,30 +228,6 @@ def trace_14_not_due() -> None:
     ]
     assert not recovery.is_due(world.node(), candidates), "a recovery while a member lives"
     ended(world)
-
-
-def trace_15(seed: int = 0) -> None:
-    """Of two coordinators of a group only one commits."""
-    chance = random.Random(seed)
-    zookeeper = World().zookeeper
-    held: dict[str, int] = {}
-    on_the_way: list[tuple[str, group_epoch.GroupCommit]] = []
-    for _ in range(30):
-        name = chance.choice(("first", "second"))
-        match chance.choice(("lead", "commit", "commit", "arrive", "arrive")):
-            case "lead":
-                held[name] = zookeeper.groups["g"] = group_epoch.raised(zookeeper.groups.get("g", 0))
-            case "commit" if name in held:
-                on_the_way.append((name, group_epoch.commit(held[name], {"events-0": chance.randrange(100)})))
-            case "arrive" if on_the_way:
-                name, one = on_the_way.pop(chance.randrange(len(on_the_way)))
-                if one.held_epoch is None or one.held_epoch == zookeeper.groups["g"]:
-                    zookeeper.committed.update(one.offsets)
-                    newest = max(held, key=lambda each: held[each])
-                    assert name == newest, "an earlier coordinator has committed"
-    if not seed:
-        for number in range(1, 20):
-            trace_15(number)
 
 
 def trace_16() -> None:

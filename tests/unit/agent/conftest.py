@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.agent.books import books
+from headrace.agent.audit_reports import audit_reports
 from tests.support.serving_broker import ServingBroker
 
 from .world import World
@@ -13,6 +13,6 @@ from .world import World
 
 @pytest.fixture
 def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    monkeypatch.setattr(books, "BEAT_MS", 500)
+    monkeypatch.setattr(audit_reports, "BEAT_MS", 500)
     with ServingBroker(tmp_path / "live", topics={"clicks": 2}) as broker:
         yield World(tmp_path, broker)

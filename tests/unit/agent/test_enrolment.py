@@ -93,12 +93,12 @@ def test_the_enrolment_seals_no_window_before_every_journal_found_after_it_is_an
     journal.log(1, at_ms=START_MS)
 
     def step(name: str) -> None:
-        sealed = agent.books.enrolment.moved_past_ms or 0
+        sealed = agent.audit_reports.enrolment.moved_past_ms or 0
         if sealed > START_MS:
             assert journal.is_announced
 
     with world.running(step) as agent:
-        world.work(agent, lambda: (agent.books.enrolment.moved_past_ms or 0) > START_MS, "the window is sealed")
+        world.work(agent, lambda: (agent.audit_reports.enrolment.moved_past_ms or 0) > START_MS, "the window is sealed")
 
 
 @pytest.mark.situation(
@@ -114,13 +114,13 @@ def test_a_journal_that_cannot_be_opened_lets_no_window_be_sealed(world: World) 
     world.group.unopened["journals/broken"] = "its head is damaged"
     world.clock.jump(WINDOW_MS + 120_000)
     with world.running() as agent:
-        before = agent.books.enrolment.moved_past_ms
-        world.work(agent, lambda: agent.books.enrolment.next_sequence > 4, "some reports", within_s=30)
-        assert agent.books.enrolment.moved_past_ms == before
+        before = agent.audit_reports.enrolment.moved_past_ms
+        world.work(agent, lambda: agent.audit_reports.enrolment.next_sequence > 4, "some reports", within_s=30)
+        assert agent.audit_reports.enrolment.moved_past_ms == before
         assert world.verdicts()[START_MS].kind is Kind.OPEN
         assert world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS].kind is Kind.UNKNOWN
         world.group.unopened.clear()
-        world.work(agent, lambda: (agent.books.enrolment.moved_past_ms or 0) > START_MS, "sealed once it is gone")
+        world.work(agent, lambda: (agent.audit_reports.enrolment.moved_past_ms or 0) > START_MS, "sealed once it is gone")
 
 
 def test_a_topic_first_seen_in_a_journal_stays_enrolled_without_it(world: World) -> None:
@@ -130,7 +130,7 @@ def test_a_topic_first_seen_in_a_journal_stays_enrolled_without_it(world: World)
     with world.running() as agent:
         world.work(agent, lambda: journal.is_removed, "shipped")
     with world.running() as agent:
-        assert agent.books.enrolment.topics == ("views",)
+        assert agent.audit_reports.enrolment.topics == ("views",)
         world.work(agent, lambda: world.group.enrolled_topics == ("views",), "the applications know")
 
 
@@ -147,7 +147,7 @@ def test_a_journal_whose_tail_a_power_cut_took_is_shipped_and_never_sealed(world
     journal.is_over = journal.is_cut_by_power = True
     with world.running() as agent:
         world.work(agent, lambda: journal.is_removed, "shipped and removed")
-        world.work(agent, lambda: not agent.books.reports_under_way, "told")
+        world.work(agent, lambda: not agent.audit_reports.reports_under_way, "told")
     assert world.numbers() == {1: 1, 2: 1}
     assert not [one for one in world.reports() if one.state == "closed"]
     world.clock.jump(2 * WINDOW_MS)

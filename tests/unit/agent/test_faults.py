@@ -132,7 +132,9 @@ def test_a_source_that_vanished_is_looked_for_in_the_log_and_its_windows_stay_un
     world.group.sources.clear()
     with world.running() as agent:
         world.work(agent, lambda: not agent.store.sources(), "the source is given up")
-        world.work(agent, lambda: not agent.books.reports_under_way and not agent.books.has_due(is_last=True), "told")
+        world.work(
+            agent, lambda: not agent.audit_reports.reports_under_way and not agent.audit_reports.has_due(is_last=True), "told"
+        )
     world.clock.jump(2 * WINDOW_MS)
     verdict = world.verdicts(silent_ms=DEADLINE_MS + 1)[START_MS]
     assert verdict.kind is Kind.UNKNOWN
@@ -192,7 +194,7 @@ def test_the_broker_away_nothing_more_is_read_than_the_buffer_holds(world: World
         for _ in range(50):
             agent.turn()
         assert max(held) < 2_000 + 500
-        assert sum(len(one.chunks) for one in agent.intake.open_sources) < 15
+        assert sum(len(one.chunks) for one in agent.sources.open_sources) < 15
 
 
 def test_each_source_has_its_turn(world: World) -> None:

@@ -26,7 +26,7 @@ def test_a_large_file_at_the_first_start_fills_no_memory_and_lets_a_small_one_by
 
     def step(name: str) -> None:
         held.append(agent.delivery.planned.held_bytes)
-        taken.append(max((len(one.chunks) for one in agent.intake.open_sources), default=0))
+        taken.append(max((len(one.chunks) for one in agent.sources.open_sources), default=0))
 
     agent = shipper(world, world.settings, step)
     try:

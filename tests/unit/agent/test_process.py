@@ -42,7 +42,7 @@ def test_a_snapshot_says_how_far_each_source_is(world: World) -> None:
     done.log(3, at_ms=START_MS)
     world.group.events = {"truncated": 2}
     with world.running() as agent:
-        world.work(agent, lambda: done.released == 1 and not agent.books.reports_under_way, "the readable one is shipped")
+        world.work(agent, lambda: done.released == 1 and not agent.audit_reports.reports_under_way, "the readable one is shipped")
         found = snapshot_of(agent, START_MS + 5_000)
     assert (found.acknowledged, found.source_count, found.lag_bytes, found.is_ready) == (1, 2, 2, True)
     first = found.sources[0]

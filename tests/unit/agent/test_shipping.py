@@ -128,7 +128,7 @@ def test_one_source_that_cannot_be_read_stops_no_other(world: World) -> None:
     bad.refuses = True
     with world.running() as agent:
         world.work(agent, lambda: good.released == 1, "the good one is shipped")
-        assert [one.trouble for one in agent.intake.open_sources if one.row.name.endswith("bad")] == [
+        assert [one.trouble for one in agent.sources.open_sources if one.row.name.endswith("bad")] == [
             "journals/bad cannot be read"
         ]
         bad.refuses = False

@@ -121,8 +121,8 @@ class World:
             return (
                 all(one.released == len(one.items) for one in self.group.sources)
                 and not shipper.delivery.planned.count
-                and not shipper.books.has_due(is_last=True)
-                and not shipper.books.reports_under_way
+                and not shipper.audit_reports.has_due(is_last=True)
+                and not shipper.audit_reports.reports_under_way
             )
 
         self.work(shipper, is_shipped, "everything shipped")

@@ -7,7 +7,7 @@ import pytest
 
 import headrace
 from headrace.cli import main as front_door
-from headrace.cli.errors import AskedWrongly
+from headrace.cli.errors import UsageError
 from headrace.cli.main import COMMANDS, main
 from headrace.errors import HeadraceError
 
@@ -35,7 +35,7 @@ def test_a_mistyped_command_is_guessed_at(capsys: pytest.CaptureFixture[str]) ->
     assert "there is no command 'tpoic'. Did you mean 'topic'?" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize(("error", "code"), [(AskedWrongly("so"), 2), (HeadraceError("so"), 1)])
+@pytest.mark.parametrize(("error", "code"), [(UsageError("so"), 2), (HeadraceError("so"), 1)])
 def test_what_was_asked_wrongly_is_told_from_what_failed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], error: HeadraceError, code: int
 ) -> None:

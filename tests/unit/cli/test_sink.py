@@ -7,7 +7,7 @@ import pytest
 from headrace.audit.model.codec import decode, encode
 from headrace.audit.model.messages import RangeReport
 from headrace.cli import sink
-from headrace.cli.errors import AskedWrongly
+from headrace.cli.errors import UsageError
 
 LIVE, OFFLINE = "live:1", "offline:2"
 
@@ -55,7 +55,7 @@ def test_the_clusters(words: str, clusters: tuple[str, str | None]) -> None:
     ],
 )
 def test_what_the_audit_could_not_make_sense_of_is_refused_with_what_to_do(words: str, what: str) -> None:
-    with pytest.raises(AskedWrongly, match=what):
+    with pytest.raises(UsageError, match=what):
         sink.run(asked(*words.split()))
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from headrace.cli.errors import AskedWrongly
+from headrace.cli.errors import UsageError
 from headrace.cli.topic_names import check_known, check_usable, did_you_mean
 
 KNOWN = ["access_log", "clicks", "Orders", "clicks.quarantine", "_headrace.audit"]
@@ -23,9 +23,9 @@ def test_the_name_that_was_meant_is_found(typed: str, meant: list[str]) -> None:
 
 def test_an_unknown_topic_is_refused_with_the_likely_one_and_a_way_to_see_all() -> None:
     check_known("clicks", KNOWN, "on h:1")
-    with pytest.raises(AskedWrongly, match=r"there is no topic 'clics' on h:1\. Did you mean 'clicks'\? `headrace topic list`"):
+    with pytest.raises(UsageError, match=r"there is no topic 'clics' on h:1\. Did you mean 'clicks'\? `headrace topic list`"):
         check_known("clics", KNOWN, "on h:1")
-    with pytest.raises(AskedWrongly, match=r"there is no topic 'x' on h:1\. `headrace topic list`"):
+    with pytest.raises(UsageError, match=r"there is no topic 'x' on h:1\. `headrace topic list`"):
         check_known("x", KNOWN, "on h:1")
 
 
@@ -42,7 +42,7 @@ def test_an_unknown_topic_is_refused_with_the_likely_one_and_a_way_to_see_all() 
     ],
 )
 def test_a_name_that_events_cannot_be_logged_to_is_refused(name: str, why: str) -> None:
-    with pytest.raises(AskedWrongly, match=why):
+    with pytest.raises(UsageError, match=why):
         check_usable(name)
 
 

@@ -68,18 +68,14 @@ def test_stopped_partitions_of_the_mirror_are_named_to_a_bound() -> None:
 
 
 def test_producers_that_are_quiet_for_an_hour_are_one_note() -> None:
-    runs = [
-        {"instance": f"host/app/{number}", "silent_ms": silent, "retired": retired}
-        for number, (silent, retired) in enumerate([(3_600_000, None), (10, None), (9_000_000, {"by": "ana", "reason": "gone"})])
-    ]
-    (found,) = problems.of_producers(runs)
+    (found,) = problems.of_producers({"count": 7, "instances": ["host/app/0", "host/app/1"]})
     assert found.rank is Rank.NOTED
+    assert found.what == "7 producers have sent nothing for an hour, and no final report"
     assert "host/app/0" in found.why
-    assert "host/app/2" not in found.why
-    assert problems.of_producers(runs[1:]) == []
+    assert problems.of_producers({"count": 0, "instances": []}) == []
 
 
 def test_what_the_audit_cannot_read_is_a_problem_of_its_own() -> None:
-    (found,) = problems.of_hearing({"faults": ["The live log cannot be read now: refused"]})
+    (found,) = problems.of_hearing(["The live log cannot be read now: refused"])
     assert found.rank is Rank.UNKNOWN
     assert found.why == "The live log cannot be read now: refused"

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headrace.audit.service.web.page_facts import brief
 from headrace.console import words
 
 USUAL: dict[str, Any] = {
@@ -13,7 +14,7 @@ USUAL: dict[str, Any] = {
 
 
 def window(tiers: dict[str, int | None], **more: Any) -> dict[str, Any]:
-    return {**USUAL, "tiers": tiers, **more}
+    return brief({**USUAL, "tiers": tiers, **more})
 
 
 def colours(one: dict[str, Any]) -> list[str]:

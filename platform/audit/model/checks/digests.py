@@ -12,7 +12,7 @@ def digest_of(pieces: Iterable[Piece]) -> str:
     """Return the digest of the records, however they are cut into pieces."""
     joined: list[_Part] = []
     for part in sorted(map(_part, pieces)):
-        if joined and joined[-1].goes_on_with(part):
+        if joined and joined[-1].continues_with(part):
             joined[-1] = joined[-1]._replace(length=joined[-1].length + part.length)
         else:
             joined.append(part)
@@ -44,7 +44,7 @@ class _Part(NamedTuple):
     sequence: int
     length: int
 
-    def goes_on_with(self, other: "_Part") -> bool:
+    def continues_with(self, other: "_Part") -> bool:
         if (self.finding, self.producer_id, self.epoch) != (other.finding, other.producer_id, other.epoch):
             return False
         offset = -1 if self.offset == -1 else self.offset + self.length

@@ -11,6 +11,7 @@ from ..differences import Findings, compare_tiers, copied, differences_of
 from ..reasons import never_reported
 from ..tier_log import TierLog, accounts_for
 from ..tiers import LIVE, READ_BACK, TierRule
+from ..waits import End, Subject, earliest
 from .begun import since_it_began
 
 
@@ -36,7 +37,11 @@ def check_later(case: Case, rule: TierRule, before: HopFinding | None) -> HopFin
         log = topic.logs.get(rule.before, {}).get(partition)
         up_to = _live_end(case, rule, partition, mine[partition]) if partition in mine else None
         if partition in mine and not all(accounts_for(rule.before, log, rows, up_to) for rows in mine[partition].parts):
-            return _gap(case, rule, before_rule, log, mine[partition], partition)
+            found = _gap(case, rule, before_rule, log, mine[partition], partition)
+            if up_to is not None:
+                return found
+            is_read: dict[Subject, int] = {End(LIVE, partition): mine[partition].updated_ms}
+            return replace(found, waits=earliest((found.waits, is_read)))
     return taken(case, rule, compare_tiers(topic, window, rule, asked))
 
 

@@ -7,9 +7,10 @@ from ..case import Case, HopFinding, held_up, not_known, summed
 from ..differences import Findings, compare_producers
 from ..runs import Run
 from ..tiers import LIVE, PRODUCER, TierRule
+from ..waits import HEARD, End, Waits, Word
 from .former import lost_from_live
 from .later import taken
-from .producers import last_word_at_most_ms, last_word_ms
+from .producers import last_report_bound_ms, last_report_ms
 from .unheard import unheard_records, words_of
 
 
@@ -33,19 +34,20 @@ def _not_read(case: Case, rule: TierRule, *, is_after_producers: bool) -> HopFin
     read_ms = min((log.caught_up_ms or 0 for log in read.values()), default=0)
     sent = case.window.producers.values() if is_after_producers else ()
     told = {key.partition for book in sent for key in book.sent}
-    after_ms = last_word_at_most_ms(case) if is_after_producers else 0
+    after_ms = last_report_bound_ms(case) if is_after_producers else 0
     if is_after_producers and not (read_ms > after_ms and told <= read.keys()):
-        after_ms = last_word_ms(case)
+        after_ms = last_report_ms(case)
     if not read or not told <= read.keys():
         since_ms = max(after_ms, case.seen_ms())
         return held_up(case, LIVE, LIVE, since_ms, rule.deadline_ms, "the live log has not been read")
     for partition, log in read.items():
         if log.caught_up_ms is None or log.caught_up_ms <= after_ms:
             waiting_for = f"live-{partition} is not read up to the last seal"
-            return held_up(case, LIVE, LIVE, max(after_ms, log.moved_ms), rule.deadline_ms, waiting_for)
+            is_read: Waits = {End(LIVE, partition): after_ms}
+            return held_up(case, LIVE, LIVE, max(after_ms, log.moved_ms), rule.deadline_ms, waiting_for, waits=is_read)
     if not _has_heard_of_all_writers(case):
         waiting = ("the audit topic is not read up to what the live log holds",)
-        return HopFinding(tier=LIVE, is_settled=False, waiting=waiting)
+        return HopFinding(tier=LIVE, is_settled=False, waiting=waiting, waits={HEARD: case.counted_ms(LIVE) - 1})
     return None
 
 
@@ -65,9 +67,11 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
     forgiven: dict[str, str] = {}
     for key, count in sorted(findings.unreported.items()):
         run, name = runs[key], f"{PRODUCER}:{key.instance}"
-        if _may_yet_tell(case, run, rule.deadline_ms):
+        if _may_still_report(case, run, rule.deadline_ms):
             words = f"{name} may still report {count} late records in the live log"
-            return replace(held_up(case, LIVE, name, case.counted_ms(LIVE), rule.deadline_ms, words), retired=forgiven)
+            since_ms = case.counted_ms(LIVE)
+            told: Waits = {Word(key): case.counts_since(since_ms) + rule.deadline_ms}
+            return replace(held_up(case, LIVE, name, since_ms, rule.deadline_ms, words, waits=told), retired=forgiven)
         if run.retired is not None:
             default = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
             words = forgiven.get(key.instance, retired.get(key.instance, default))
@@ -77,11 +81,11 @@ def _compared(case: Case, rule: TierRule, retired: Mapping[str, str]) -> HopFind
     return replace(taken(case, rule, findings), retired=forgiven, unaudited=unaudited)
 
 
-def _may_yet_tell(case: Case, run: Run, deadline_ms: int) -> bool:
+def _may_still_report(case: Case, run: Run, deadline_ms: int) -> bool:
     """Return whether a report may be on its way: of a run that continues, or was not heard since it should have reported."""
     if run.is_closed or run.retired is not None:
         return False
-    return run.heard_ms - max(case.counted_ms(LIVE), case.topic.listening_since_ms) <= deadline_ms
+    return run.heard_ms - case.counts_since(case.counted_ms(LIVE)) <= deadline_ms
 
 
 def _former(case: Case) -> Findings:

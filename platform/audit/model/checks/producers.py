@@ -7,10 +7,11 @@ its last word stands for its seal, and the window is ACCEPTED at best.
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..case import Case, HopFinding, held_up, summed
+from ..case import Case, HopFinding, held_up, held_up_by, summed
 from ..facts import WindowFacts
 from ..runs import Run, has_lost_reports
 from ..tiers import PRODUCER, TierRule
+from ..waits import Silence, Word, earliest
 
 PRESUMED_DEAD_MS = 3_600_000
 """After so long a silence, windows that begin later do not wait for a run that never says what it holds: they are ACCEPTED."""
@@ -26,12 +27,12 @@ def check_producers(case: Case, rule: TierRule) -> HopFinding:
     return replace(found, is_settled=not found.waiting and not found.silent)
 
 
-def last_word_at_most_ms(case: Case) -> int:
-    """Return a time at or after `last_word_ms`, which costs the same however many runs there are."""
-    return max(case.window.reported_ms, case.topic.run_index.latest_word_ms)
+def last_report_bound_ms(case: Case) -> int:
+    """Return a time at or after `last_report_ms`, which costs the same however many runs there are."""
+    return max(case.window.reported_ms, case.topic.run_index.latest_report_ms)
 
 
-def last_word_ms(case: Case) -> int:
+def last_report_ms(case: Case) -> int:
     """Return when the last word of a producer on this window arrived: a report, a seal, or an operator's retirement. Looks at
     each run.
     """
@@ -53,7 +54,7 @@ def holds(run: Run, window: WindowFacts) -> bool:
     return run.hold_of(window.window_start_ms, window.window_end_ms) is not None
 
 
-def lacks_a_word_of(case: Case, run: Run) -> bool:
+def may_lack_reports(case: Case, run: Run) -> bool:
     """Return whether a run that will say nothing more may have had more to say about this window."""
     window = case.window
     if run.holds is not None and not run.gaps:
@@ -65,7 +66,7 @@ def lacks_a_word_of(case: Case, run: Run) -> bool:
 
 
 def _of_runs(case: Case, deadline_ms: int) -> Iterator[HopFinding]:
-    for run in case.topic.run_index.may_speak(case.window.window_start_ms, case.window.window_end_ms):
+    for run in case.topic.run_index.runs_concerning(case.window.window_start_ms, case.window.window_end_ms):
         if concerns(case, run) and (found := _of_run(case, run, deadline_ms)) is not None:
             yield found
 
@@ -74,7 +75,7 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
     """Return what is said of a run that the window waits for; None where there is nothing to say."""
     name = f"{PRODUCER}:{run.key.instance}"
     if run.retired is not None:
-        if not lacks_a_word_of(case, run):
+        if not may_lack_reports(case, run):
             return None
         words = f"{name}, retired by {run.retired.by}: {run.retired.reason}"
         return HopFinding(tier=PRODUCER, retired={run.key.instance: words + _last_known(case, run)})
@@ -93,10 +94,13 @@ def _of_run(case: Case, run: Run, deadline_ms: int) -> HopFinding | None:
         if touches or case.window.window_start_ms < succeeded_at:
             return _silent(name, _ended_without_sealing(run, name))
         return None
-    if case.still_ms(run.heard_ms) > PRESUMED_DEAD_MS and not touches and case.window.window_start_ms > run.heard_ms:
+    found = held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} has not sealed the window")
+    if touches or case.window.window_start_ms <= run.heard_ms:
+        return found
+    if case.still_ms(run.heard_ms) > PRESUMED_DEAD_MS:
         words = f"{name}, presumed dead: it was silent for an hour and never said what it held"
-        return HopFinding(tier=PRODUCER, retired={run.key.instance: words})
-    return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, f"{name} has not sealed the window")
+        return HopFinding(tier=PRODUCER, retired={run.key.instance: words}, waits={Word(run.key): run.heard_ms})
+    return replace(found, waits=earliest((found.waits, {Silence(run.key): PRESUMED_DEAD_MS})))
 
 
 def _let_go(case: Case, run: Run, name: str, deadline_ms: int) -> HopFinding | None:
@@ -105,13 +109,12 @@ def _let_go(case: Case, run: Run, name: str, deadline_ms: int) -> HopFinding | N
     if holds(run, window):
         if run.key in case.topic.superseded_at:
             return _silent(name, _ended_without_sealing(run, name) + _last_known(case, run))
-        note = f"silent for {case.still_ms(run.heard_ms) // 1000} s{_last_known(case, run)}"
-        return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, f"{name} holds the window", note)
+        return held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} holds the window", _last_known(case, run))
     if run.was_cut_off(window.window_start_ms, window.window_end_ms):
         words = f"{name} was not heard since the audit topic was away, and may have taken events meanwhile"
-        return held_up(case, PRODUCER, name, run.heard_ms, deadline_ms, words)
+        return held_up_by(case, PRODUCER, name, run, deadline_ms, words)
     if run.sealed_ms(window.window_end_ms) is None and case.still_ms(run.heard_ms) <= deadline_ms:
-        return HopFinding(tier=PRODUCER, is_settled=False, waiting=(f"{name} has not sealed the window",))
+        return held_up_by(case, PRODUCER, name, run, deadline_ms, f"{name} has not sealed the window")
     return None
 
 

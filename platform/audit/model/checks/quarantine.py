@@ -26,6 +26,7 @@ from ..messages import QUARANTINED
 from ..packed_rows import Row, joined
 from ..tier_log import TierLog
 from ..tiers import PRODUCER, QUARANTINE
+from ..waits import QUARANTINES, End, Subject
 
 OF_AN_APPLICATION = -2
 OF_A_FILE = -3
@@ -77,17 +78,19 @@ def claimed_ms(window: WindowFacts, tiers: Collection[str]) -> int | None:
     return max(said, default=None)
 
 
-def behind(topic: TopicFacts, at_ms: int) -> int | None:
-    """Return since when the quarantine topic makes no progress that is not read to its end since `at_ms`; None where it is read.
+def behind(topic: TopicFacts, at_ms: int) -> tuple[int, Subject] | None:
+    """Return since when the quarantine topic makes no progress that is not read to its end since `at_ms`, and what must pass
+    `at_ms`; None where it is read.
 
     A topic that has no quarantine on the live cluster, as far as the audit has looked since, is not read back.
     """
     logs = topic.logs.get(QUARANTINE)
     if logs:
-        late = [log.moved_ms for log in logs.values() if log.caught_up_ms is None or log.caught_up_ms <= at_ms]
-        return max(late, default=None)
+        late = [(log.moved_ms, at) for at, log in logs.items() if log.caught_up_ms is None or log.caught_up_ms <= at_ms]
+        moved_ms, partition = max(late, default=(None, 0))
+        return None if moved_ms is None else (moved_ms, End(QUARANTINE, partition))
     looked_ms = topic.quarantines_seen_ms
-    return None if looked_ms is None or looked_ms > at_ms else looked_ms
+    return None if looked_ms is None or looked_ms > at_ms else (looked_ms, QUARANTINES)
 
 
 def compare_quarantine(topic: TopicFacts, window: WindowFacts, tiers: Collection[str]) -> Findings:

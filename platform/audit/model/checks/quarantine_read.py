@@ -18,15 +18,17 @@ def check_quarantine(case: Case, tiers: Collection[str]) -> HopFinding:
     gone = gone_records(case.topic, case.window, tiers)
     if gone:
         return not_known(case, QUARANTINE, gone, words_of(gone))
-    still_ms = behind(case.topic, said_ms)
-    if still_ms is not None:
+    unread = behind(case.topic, said_ms)
+    if unread is not None:
+        still_ms, is_read = unread
         deadline_ms = next(rule.deadline_ms for rule in case.topic.rules if rule.name == LIVE)
         waiting_for = "the quarantine topic is not read up to what was last put there"
-        return held_up(case, QUARANTINE, QUARANTINE, max(said_ms, still_ms), deadline_ms, waiting_for)
+        since_ms = max(said_ms, still_ms)
+        return held_up(case, QUARANTINE, QUARANTINE, since_ms, deadline_ms, waiting_for, waits={is_read: said_ms})
     findings = compare_quarantine(case.topic, case.window, tiers)
     aside = sum(one.quarantined.count for tier in tiers for one in case.entries(tier))
     if PRODUCER in tiers:
         aside += sum(book.losses.get(QUARANTINED, 0) for book in case.window.producers.values())
-    unread = not_known(case, QUARANTINE, findings.unread, unread_words(findings.unread), of=aside)
+    expired = not_known(case, QUARANTINE, findings.unread, unread_words(findings.unread), of=aside)
     differences = differences_of(QUARANTINE, findings, case.window, case.most_records)
-    return replace(unread, differences=tuple(differences), losses=findings.losses)
+    return replace(expired, differences=tuple(differences), losses=findings.losses)

@@ -7,7 +7,7 @@ one that has heard nothing yet, or that is before the audit topic's beginning.
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from ....errors import HeadraceError
 from ....runtime.clock import Clock
@@ -18,7 +18,7 @@ from ..hearing.other_audits import Position, least
 from ..store.changes import made_checkpoints
 from ..store.database import Database
 from ..store.ledger import Ledger
-from ..store.tables import LAYOUT
+from ..store.tables import ADDED_TO, LAYOUT
 from .chains import kept, plans, usable
 from .form import About, BadCheckpoint, Complete, Finder, lines_in, messages, taken_apart
 from .rows import changed_lines_of, fill, lines_of
@@ -45,12 +45,10 @@ class TookTooLong(AuditError):
 class Checkpointer:
     """The thread that writes checkpoints. `rebuild` is called by the collector before it continues."""
 
-    def __init__(self, ledger: Ledger, topic: CheckpointLog, clock: Clock, on_rebuilt: Callable[[], None] = lambda: None) -> None:
-        """`on_rebuilt` is called when the store has been replaced."""
+    def __init__(self, ledger: Ledger, topic: CheckpointLog, clock: Clock) -> None:
         self._ledger = ledger
         self._topic = topic
         self._clock = clock
-        self._on_rebuilt = on_rebuilt
         self._stop = StopSignal()
         self._lock = threading.Lock()
         self._complete: list[Complete] | None = None
@@ -116,7 +114,6 @@ class Checkpointer:
                     increments=len(increments),
                     audit_offsets=dict(one.about.audit),
                 )
-                self._on_rebuilt()
                 return True
         return False
 
@@ -149,7 +146,7 @@ class Checkpointer:
 
     def _is_ours(self, one: Complete) -> bool:
         reason = None
-        if one.about.layout != LAYOUT:
+        if str(one.about.layout) not in (str(LAYOUT), *ADDED_TO):
             reason = f"layout {one.about.layout}, this version writes {LAYOUT}"
         elif one.about.window_ms != self._ledger.books.settings.window_ms:
             reason = f"windows of {one.about.window_ms} ms, the settings say {self._ledger.books.settings.window_ms}"

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ..store.changes import changed_keys, changed_rows
 from ..store.database import Database
-from ..store.tables import LISTS, TABLES, UNITS, Reading, Row, columns_of, insert, key_of
+from ..store.tables import LAYOUT, LISTS, TABLES, UNITS, Reading, Row, columns_of, insert, key_of
 from .form import BadCheckpoint
 
 _ROWS_AT_ONCE = 1_000
@@ -47,6 +47,7 @@ def fill(database: Database, base: Iterable[bytes], increments: Sequence[Iterabl
     _take(database, base, {*TABLES, *LISTS})
     for lines in increments:
         _take(database, lines, {*TABLES, *LISTS, *(_CHANGED + unit for unit in UNITS)})
+    database.put_fact("layout", LAYOUT)  # the checkpoint may be of one before
     for table in LISTS:
         database.count_on_from(table)
     database.changes.begin_from(checkpoint)

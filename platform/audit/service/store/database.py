@@ -19,6 +19,7 @@ from .tables import (
     LISTS,
     OWN,
     TABLES,
+    WITHOUT_OWN,
     Reading,
     Row,
     check_layout,
@@ -153,9 +154,10 @@ class Database(ABC):
                 for index in INDEXES:
                     self.do(index)
                 self.put_fact("layout", LAYOUT)
-        elif self.fact("layout") in ADDED_TO:
+        elif (layout := self.fact("layout")) in ADDED_TO:
             with self.transaction():
-                self._make_own_tables()
+                if layout == WITHOUT_OWN:
+                    self._make_own_tables()
                 self.put_fact("layout", LAYOUT)
         check_layout(self.fact("layout"), self.name)
 

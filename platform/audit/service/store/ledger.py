@@ -12,7 +12,7 @@ from ...model.books import Found, pack_sent
 from ...model.build_facts import topic_facts
 from ...model.codec import decode
 from ...model.errors import MalformedReport
-from ...model.facts import TopicFacts
+from ...model.facts import TopicFacts, Verdict
 from ...model.messages import (
     KnownDifference,
     ProducerReport,
@@ -26,10 +26,12 @@ from ...model.messages import (
 from ...model.packed_rows import PRODUCER_ID
 from ...model.runs import Run, RunKey
 from ...model.tier_reports import LogKey, Outcome, TierReports
-from ...model.tiers import LIVE, PRODUCER, READ_BACK
+from ...model.tiers import END_MS, LIVE, PRODUCER, READ_BACK
+from ...model.waits import HEARD, End, Silence, Subject, Waits, Word, earliest
 from ...model.windows import News
 from ..hearing.quarantines import gone_ms
 from ..hearing.unheard import confirmed_positions, note_unheard, unheard_of
+from ..origins.origins import SOON_MS
 from ..settings import AuditSettings
 from .beats import Beats
 from .database import Database
@@ -257,13 +259,47 @@ class Ledger:
         with self.books.lock:
             return [topic for topic in self.books.reports.news if is_audited(topic)]
 
+    def heard_ms(self) -> int:
+        """Return as of when everything was heard; now, if it never was. The caller holds the lock, as in the next two."""
+        return self.books.clock.now_ms() if self._heard_all_ms is None else self._heard_all_ms
+
+    def standing(self) -> object:
+        """Return since when the audit listens, and whether it has heard nothing for too long."""
+        settings = self.books.settings
+        deadline_ms = max(settings.deadline_ms.get(tier, settings.default_deadline_ms) for tier in (PRODUCER, LIVE))
+        deaf_ms = self.books.clock.now_ms() - (self._heard_all_ms or self._listening_since_ms)
+        return self._listening_since_ms, deaf_ms > deadline_ms
+
+    def value(self, topic: str, subject: Subject) -> int:
+        """Return the value of something that a window of the topic waits for."""
+        match subject:
+            case End(tier, partition):
+                return self.logs.caught_up(LogKey(tier, topic, partition)) or 0
+            case Word(key) if key in self.books.reports.runs:
+                return self.books.reports.runs[key].heard_ms
+            case Silence(key) if key in self.books.reports.runs:
+                return self.heard_ms() - max(self.books.reports.runs[key].heard_ms, self._listening_since_ms)
+            case Word() | Silence():
+                return END_MS  # the run is forgotten
+            case "heard":
+                return self.heard_ms()
+            case "quarantines":
+                return self.logs.quarantines_seen(topic) or 0
+
+    def waits(self, verdict: Verdict) -> Waits:
+        """Return what an undecided window waits for, so that it may be judged otherwise."""
+        if self.logs.origins.is_needed is False:
+            return verdict.waits
+        # What the mirror's ledger says is news; that it will say nothing more of some records, time alone tells.
+        return earliest((verdict.waits, {HEARD: self.heard_ms() + SOON_MS}))
+
     @contextmanager
-    def judging(self, topic: str) -> Iterator[tuple[TierReports, News]]:
-        """Hold the books while one topic is judged, with what changed of it since it was judged last. What is written inside is
-        kept together with the note that it was judged.
+    def judging(self, topic: str) -> Iterator[tuple[TierReports, News | None]]:
+        """Hold the books while one topic is judged, with what changed of it since it was judged last; None: nothing. What is
+        written inside is kept together with the note that it was judged.
         """
         with self.books.changing():
-            yield self.books.reports, self.books.reports.news.pop(topic, News())
+            yield self.books.reports, self.books.reports.news.pop(topic, None)
             self.books.database.delete("to_judge", topic=topic)
 
     def topic_facts(self, topic: str) -> TopicFacts:

@@ -187,8 +187,11 @@ class LogBooks:
 
     def take_origins(self, entries: Iterable[LedgerEntry], asked_ms: int | None) -> None:
         """Take in what the mirror's ledger says: up to its end at `asked_ms`, or, with None, a part before that."""
+        entries = list(entries)
         with self._open.lock:
             self.origins.take(entries, asked_ms)
+            for topic in {entry.destination_topic for entry in entries} & self._open.mentioned:
+                self._open.reports.stir(topic)
 
     def chunks(self, key: LogKey) -> list[Chunk]:
         """Return what of the log has been read, as it looked then."""

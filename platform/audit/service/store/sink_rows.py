@@ -109,21 +109,6 @@ def turns(before: Rows, after: Rows) -> list[dict[str, Any]]:
     return found
 
 
-def steady(before: Rows, after: dict[str, Any]) -> dict[str, Any]:
-    """Return the rows with the words of before where nothing but a silence has grown.
-
-    Else a sink that somebody stopped would have each of its windows written again at each look, and none would ever be old.
-    """
-
-    def facts(row: Mapping[str, Any]) -> Any:
-        return {name: value for name, value in row.items() if name != "reason"}
-
-    return {
-        name: dict(before[name]) if row["verdict"] == "UNKNOWN" and name in before and facts(before[name]) == facts(row) else row
-        for name, row in after.items()
-    }
-
-
 def in_a_day(rows: Rows) -> dict[str, Any]:
     """Return the rows of a window that is added to its day: nothing waits any more, and which records differed is forgotten."""
     return {

@@ -9,9 +9,10 @@ from ..errors import StoreError
 Row = tuple[Any, ...]
 Reading = Callable[[str], Iterator[Row]]
 """Yields the rows that a query finds."""
-LAYOUT = 4
-ADDED_TO = ("3",)
-"""Older layouts that lack nothing but tables of `OWN`: a store of theirs is added to when it is opened."""
+LAYOUT = 5
+WITHOUT_OWN = "3"
+ADDED_TO = (WITHOUT_OWN, "4")
+"""Older layouts that are read: 3 lacks the tables of `OWN`, both lack fields of a run that may be missing."""
 
 TABLES: Mapping[str, tuple[str, str]] = {
     "facts": ("name TEXT, value TEXT", "name"),

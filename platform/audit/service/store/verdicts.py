@@ -63,8 +63,14 @@ class Verdicts:
         )
         return restored(rows[0]) if rows else None
 
-    def put(self, window: Window, before: Window | None, at_ms: int) -> None:
-        """Store what is said of a window now. `before`: what `window` gave."""
+    def put(self, window: Window, before: Window | None, at_ms: int, *, is_new: bool = True) -> None:
+        """Store what is said of a window now. `before`: what `window` gave. Without `is_new` it is as old as `before`: nobody has
+        said anything since.
+        """
+        if before is not None and not is_new:
+            where = "topic = ? AND window_start_ms = ? AND span_ms < 86400000"
+            rows = self._database.rows(f"SELECT at_ms FROM verdicts WHERE {where}", (window["topic"], window["window_start_ms"]))
+            at_ms = rows[0][0]
         self._database.put("verdicts", stored(window, at_ms))
         if window["sinks"] and window["topic"] not in self._sink_topics:
             self._database.put_fact(f"{_SINK_TOPIC}{window['topic']}", 1)

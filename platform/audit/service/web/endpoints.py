@@ -26,6 +26,7 @@ from ..errors import StoreError
 from ..judge import Judge
 from ..store.ledger import Ledger
 from ..store.verdicts import Verdicts
+from . import page_facts
 from .in_time import InTime
 from .metrics import Metrics
 from .sequences import sequences
@@ -44,6 +45,9 @@ LIST_MS = 500
 MOST_TOPICS = 100
 MOST_HOURS = 48
 """Of one answer of `/api/overview`."""
+MOST_PRODUCERS = 1_000
+QUIET_MS = 3_600_000
+"""A producer that has sent nothing for so long, and no final report, is worth a look."""
 NO_PAGES = """This is the audit's API: /api/completeness has the verdicts. The pages are in the console: `headrace console run`.
 To make this address lead there, start the audit with `headrace audit run --console URL`.
 """
@@ -149,8 +153,16 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
     def unsealed(request: Request) -> Response:
         return JSONResponse(ledger.unsealed(request.query_params.get("topic")))
 
+    def producers(request: Request) -> Response:
+        """Return some of the producers that have not sent their final report, and how many there are."""
+        limit = _within(request, "limit", MOST_PRODUCERS)
+        return JSONResponse(page_facts.producers(ledger, request.query_params.get("q", ""), limit))
+
     def tiers(request: Request) -> Response:
-        return JSONResponse(ledger.tiers(request.query_params.get("topic")))
+        """Return the tiers of the topics that are named (without one: those of which an operator said something)."""
+        asked, tier = request.query_params.getlist("topic")[:MOST_TOPICS] or [None], request.query_params.get("tier")
+        found = [one for topic in asked for one in ledger.tiers(topic)]
+        return JSONResponse([one for one in found if tier is None or one["tier"] == tier])
 
     def topics(request: Request) -> Response:
         return JSONResponse(ledger.books.topics())
@@ -196,10 +208,18 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             },
         )
 
-    def troubled(request: Request) -> Response:
-        """Return the topics with windows that are not as they should be: how many, and the latest one of each verdict."""
-        limit = _within(request, "limit", MOST_TOPICS)
-        return _tagged(request, ledger.books.verdict(lambda stored: stored.troubles(limit)))
+    def problems(request: Request) -> Response:
+        """Return the topics with windows that are not as they should be, what the audit cannot reach, and quiet producers."""
+        limit, quiet_ms = _within(request, "limit", MOST_TOPICS), _whole(request, "quiet_ms", INSTANTS)
+        found = page_facts.problems(ledger, site.faults(), limit=limit, quiet_ms=QUIET_MS if quiet_ms is None else quiet_ms)
+        return _tagged(request, found)
+
+    def topic_page(request: Request) -> Response:
+        """Return what the page of one topic shows."""
+        topic, before = request.query_params.get("topic"), _instant(request, "before")
+        if topic is None:
+            raise BadQuestion("topic is missing")
+        return _tagged(request, {**page_facts.topic_page(ledger, topic, before), "faults": site.faults()})
 
     def window(request: Request) -> Response:
         topic, start = request.query_params.get("topic", ""), _instant(request, "start")
@@ -228,7 +248,8 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             Route("/", pages),
             Route("/window", pages),
             Route("/api/overview", overview),
-            Route("/api/troubled", troubled),
+            Route("/api/problems", problems),
+            Route("/api/topic", topic_page),
             Route("/api/window", window),
             Route("/api/completeness", completeness),
             Route("/api/summary", summary),
@@ -236,6 +257,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             Route("/api/unreadable", unreadable),
             Route("/api/sequences", sent),
             Route("/api/unsealed", unsealed),
+            Route("/api/producers", producers),
             Route("/api/tiers", tiers),
             Route("/api/topics", topics),
             Route("/api/latencies", latencies),

@@ -157,7 +157,7 @@ def test_a_folder_that_is_not_there_is_told(drop: Callable[..., Drop]) -> None:
     shipper = one.agent()
     try:
         shipper.turn()
-        assert "No such file" in shipper.intake.unopened["directory:clicks"]
+        assert "No such file" in shipper.sources.unopened["directory:clicks"]
     finally:
         shipper.close()
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from headrace.audit.model.case import Case
-from headrace.audit.model.checks.producers import check_producers, last_word_at_most_ms, last_word_ms
+from headrace.audit.model.checks.producers import check_producers, last_report_bound_ms, last_report_ms
 from headrace.audit.model.facts import TopicFacts, WindowFacts
 from headrace.audit.model.messages import Hold
 from headrace.audit.model.run_index import MOST_BUCKETS, RunIndex
@@ -46,12 +46,12 @@ def judged(count: int, windows: range) -> int:
     topic = facts_of([idle(number) for number in range(count)])
     cases = [case_of(topic, number) for number in windows]
     assert topic.run_index is topic.run_index
-    topic.run_index.may_speak(0, W)
+    topic.run_index.runs_concerning(0, W)
 
     def judge() -> None:
         for case in cases:
             assert check_producers(case, RULE).is_settled
-            assert last_word_at_most_ms(case) == 9
+            assert last_report_bound_ms(case) == 9
 
     return steps(judge)
 
@@ -101,7 +101,7 @@ def test_the_index_leaves_out_no_run_that_has_something_to_say(seed: int, monkey
     found = [check_producers(case_of(topic, number, owners), RULE) for number in numbers]
     for number in numbers:
         case = case_of(topic, number, owners)
-        assert last_word_ms(case) <= last_word_at_most_ms(case)
+        assert last_report_ms(case) <= last_report_bound_ms(case)
     with monkeypatch.context() as patched:
-        patched.setattr(RunIndex, "may_speak", lambda index, start, end: list(index._runs))
+        patched.setattr(RunIndex, "runs_concerning", lambda index, start, end: list(index._runs))
         assert found == [check_producers(case_of(topic, number, owners), RULE) for number in numbers]

@@ -339,7 +339,7 @@ def test_a_tier_that_a_person_has_paused_is_named_with_that_and_not_as_silent_wi
     verdict = story.wait(LONG_MS).verdict()
     assert (verdict.kind, list(verdict.silent)) == (Kind.UNKNOWN, ["mirror"])
     assert "paused since noon by anna: disk full" in verdict.reason
-    assert "silent for" not in verdict.reason
+    assert "silent since" not in verdict.reason
     # The next report takes it back.
     story.books.take_range(empty, story.now_ms, story.journal)
-    assert "silent for" in story.wait(LONG_MS).verdict().reason
+    assert "silent since" in story.wait(LONG_MS).verdict().reason

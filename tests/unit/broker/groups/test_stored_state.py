@@ -7,12 +7,13 @@ from typing import Any
 from headrace.broker.errors import Overloaded
 from headrace.broker.event_loop.worker import Worker
 from headrace.broker.groups import offset_commits
-from headrace.broker.groups.offset_commits import OffsetCommits, coalesced
+from headrace.broker.groups.offset_commits import OffsetCommits
 from headrace.broker.groups.stored_groups import GROUPS_A_CHUNK, StoredGroups
 from headrace.broker.partitions import producer_id_allocator
 from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
 from headrace.coordination.committed_offset import CommittedOffset as At
-from headrace.coordination.errors import ConnectionUnsure
+from headrace.coordination.errors import NotClaimed
+from headrace.coordination.group_claims import GroupCommit
 from headrace.coordination.group_directory import Deletion
 from tests.support.processes import eventually
 from tests.support.serving_broker import MemoryBlocks, MemoryOffsets
@@ -21,13 +22,30 @@ from tests.unit.broker.hand_worker import HandWorker
 
 def test_of_several_commits_for_a_partition_the_last_counts() -> None:
     first, other, last = {("t", 0): At(5), ("t", 1): At(1)}, {("t", 0): At(9)}, {("t", 0): At(4)}
-    merged = coalesced([("g", first), ("h", other), ("g", last)])
-    assert merged == {"g": {("t", 0): At(4), ("t", 1): At(1)}, "h": {("t", 0): At(9)}}
+    store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
+    commits = OffsetCommits(store, store, worker)
+    for group, offsets in (("-", first), ("g", first), ("h", other), ("g", last)):
+        commits.commit(group, offsets, answers.append)
+    worker.run_one()
+    worker.run_one()
+    assert store.offsets == {"-": first, "g": {("t", 0): At(4), ("t", 1): At(1)}, "h": {("t", 0): At(9)}}
+
+
+def test_commits_under_different_claims_are_not_merged_and_keep_their_order() -> None:
+    store, worker, answers = MemoryOffsets(), HandWorker(), list[tuple[int, type]]()
+    commits = OffsetCommits(store, store, worker)
+    store.claims["g"] = "second"
+    for number, claim in enumerate(("first", "first", "second", "first", "second", None)):
+        commits.commit("g", {("t", 0): At(number)}, lambda error, number=number: answers.append((number, type(error))), claim)  # type: ignore[misc]
+    worker.run_one()
+    worker.run_one()
+    assert answers == [(number, NotClaimed if number in (0, 1, 3) else type(None)) for number in range(6)]
+    assert store.offsets == {"g": {("t", 0): At(5)}}
 
 
 def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
-    commits = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, store, worker)
     for offset in range(100):
         assert commits.commit("g", {("t", 0): At(offset)}, answers.append)
     assert answers == []
@@ -40,7 +58,7 @@ def test_commits_that_come_during_a_write_go_together_with_the_next() -> None:
 
 def test_a_commit_that_waits_does_not_bring_offsets_of_a_deleted_topic_back() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
-    commits = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, store, worker)
     commits.commit("g", {("t", 0): At(1)}, answers.append)
     commits.commit("g", {("t", 0): At(2), ("kept", 0): At(3)}, answers.append)
     commits.commit("h", {("t", 0): At(4)}, answers.append)
@@ -53,7 +71,7 @@ def test_a_commit_that_waits_does_not_bring_offsets_of_a_deleted_topic_back() ->
 
 def test_commits_of_many_groups_during_a_write_are_one_write_too() -> None:
     store, worker, answers = MemoryOffsets(), HandWorker(), list[Exception | None]()
-    commits = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, store, worker)
     for number in range(100):
         commits.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
     worker.run_one()
@@ -61,25 +79,8 @@ def test_commits_of_many_groups_during_a_write_are_one_write_too() -> None:
     assert (store.writes, len(store.offsets), answers) == (2, 100, [None] * 100)
 
 
-def test_when_zookeeper_is_away_it_is_not_asked_again_for_each_group() -> None:
-    class Store(MemoryOffsets):
-        asked = 0
-
-        def commit(self, offsets: Any) -> None:
-            self.asked += 1
-            raise ConnectionUnsure("write", "/consumers", "too slow")
-
-    store, worker, answers = Store(), HandWorker(), list[Exception | None]()
-    commits = OffsetCommits(store, worker)
-    for number in range(10):
-        commits.commit(f"group-{number}", {("t", 0): At(number)}, answers.append)
-    worker.run_one()
-    worker.run_one()
-    assert (store.asked, [type(answer) for answer in answers]) == (2, [ConnectionUnsure] * 10)
-
-
 def test_commits_that_take_too_much_memory_are_refused() -> None:
-    commits, answers = OffsetCommits(MemoryOffsets(), HandWorker()), list[Exception | None]()
+    commits, answers = OffsetCommits(MemoryOffsets(), MemoryOffsets(), HandWorker()), list[Exception | None]()
     fat = {("t", partition): At(1, -1, "x" * 4_000) for partition in range(1_000)}
     taken = [commits.commit("g", fat, answers.append) for _ in range(20)]
     assert taken.count(True) == offset_commits.CAPACITY_BYTES // (1_000 * (4_000 + offset_commits.OFFSET_BYTES)) + 1
@@ -88,13 +89,11 @@ def test_commits_that_take_too_much_memory_are_refused() -> None:
 
 def test_a_failed_write_is_told_to_its_own_group_only() -> None:
     class Store(MemoryOffsets):
-        def commit(self, offsets: Any) -> None:
-            if "bad" in offsets:
-                raise ConnectionError("away")
-            super().commit(offsets)
+        def _commit(self, one: GroupCommit) -> Exception | None:
+            return ConnectionError("away") if one.group == "bad" else super()._commit(one)
 
     store, worker, answers = Store(), HandWorker(), list[tuple[str, Exception | None]]()
-    commits = OffsetCommits(store, worker)
+    commits = OffsetCommits(store, store, worker)
     commits.commit("first", {("t", 0): At(1)}, lambda error: answers.append(("first", error)))
     commits.commit("bad", {("t", 0): At(1)}, lambda error: answers.append(("bad", error)))
     commits.commit("good", {("t", 0): At(2)}, lambda error: answers.append(("good", error)))
@@ -108,14 +107,14 @@ def test_a_failed_write_is_told_to_its_own_group_only() -> None:
 
 
 def test_commits_beyond_the_desks_capacity_are_refused() -> None:
-    commits, answers = OffsetCommits(MemoryOffsets(), HandWorker()), list[Exception | None]()
+    commits, answers = OffsetCommits(MemoryOffsets(), MemoryOffsets(), HandWorker()), list[Exception | None]()
     taken = [commits.commit("g", {("t", 0): At(1)}, answers.append) for _ in range(offset_commits.CAPACITY + 2)]
     assert taken.count(True) == offset_commits.CAPACITY + 1  # one is being written
     assert taken[-1] is False
 
 
 def test_a_full_worker_is_answered_with_an_error_not_with_silence() -> None:
-    commits, answers = OffsetCommits(MemoryOffsets(), HandWorker(capacity=0)), list[Exception | None]()
+    commits, answers = OffsetCommits(MemoryOffsets(), MemoryOffsets(), HandWorker(capacity=0)), list[Exception | None]()
     commits.commit("g", {("t", 0): At(1)}, answers.append)
     assert [type(answer).__name__ for answer in answers] == ["Overloaded"]
 
@@ -185,7 +184,7 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
     store, worker = MemoryOffsets(), HandWorker()
     groups = [f"g{number:04d}" for number in range(1_000)]
     store.offsets = {name: {("t", 0): At(1)} for name in groups}
-    commits, traces = OffsetCommits(store, worker), StoredGroups(store, worker)
+    commits, traces = OffsetCommits(store, store, worker), StoredGroups(store, store, worker)
     fetched, deleted, committed = list[Any](), list[Any](), list[Any]()
     assert commits.fetch(dict.fromkeys(groups), fetched.append, fetched.append)
     assert traces.delete(groups, lambda group: False, deleted.append, deleted.append)
@@ -202,19 +201,19 @@ def test_deleting_and_reading_very_many_groups_lets_a_commit_in_between() -> Non
 def test_of_very_many_groups_those_are_refused_that_there_is_no_room_for_when_their_turn_comes() -> None:
     store, worker, deleted = MemoryOffsets(), HandWorker(), list[Any]()
     groups = [f"g{number}" for number in range(GROUPS_A_CHUNK + 5)]
-    assert StoredGroups(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
+    assert StoredGroups(store, store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
     worker.capacity = 0
     worker.run_one()
     assert [deleted[0][name] for name in groups[:GROUPS_A_CHUNK]] == [Deletion.ABSENT] * GROUPS_A_CHUNK
     assert all(isinstance(deleted[0][name], Overloaded) for name in groups[GROUPS_A_CHUNK:])
-    assert not StoredGroups(store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
+    assert not StoredGroups(store, store, worker).delete(groups, lambda group: False, deleted.append, deleted.append)
 
 
 def test_a_group_that_is_joined_while_others_are_being_deleted_keeps_its_offsets() -> None:
     store, worker, deleted, joined = MemoryOffsets(), HandWorker(), list[Any](), set[str]()
     groups = [f"g{number}" for number in range(GROUPS_A_CHUNK + 5)]
     store.offsets = {name: {("t", 0): At(1)} for name in groups}
-    assert StoredGroups(store, worker).delete(groups, joined.__contains__, deleted.append, deleted.append)
+    assert StoredGroups(store, store, worker).delete(groups, joined.__contains__, deleted.append, deleted.append)
     joined.add(groups[-1])
     while worker.jobs:
         worker.run_one()

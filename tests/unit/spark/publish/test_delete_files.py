@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.spark.errors import WarehouseError
+from headrace.spark.publish.main_reports import published
 from headrace.spark.publish.publish_job import Gate
-from headrace.spark.publish.told_main import published
 from headrace.spark.publish.verify import verify
 from headrace.spark.warehouse.hours import hour_name
 from headrace.spark.warehouse.proofs import Proof

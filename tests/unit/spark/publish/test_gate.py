@@ -44,7 +44,7 @@ class Readers:
     def loaded_to(self, partition: int) -> int:
         return 20 if partition == 0 else 0
 
-    def stands_apart(self) -> bool:
+    def has_own_files(self) -> bool:
         return False
 
 

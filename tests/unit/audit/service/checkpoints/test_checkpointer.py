@@ -58,7 +58,7 @@ class Story:
         self.begin()
 
     def begin(self) -> None:
-        self.checkpointer = Checkpointer(self.service.ledger, self.topic, self.service.clock, self.service.judge.open)
+        self.checkpointer = Checkpointer(self.service.ledger, self.topic, self.service.clock)
         self.checkpointer.nothing_lost()
 
     @property

@@ -3,6 +3,7 @@
 The tables are read by SQLite alone: nothing of the code that writes or applies checkpoints compares them.
 """
 
+import json
 import random
 import re
 import sqlite3
@@ -15,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.audit.service.checkpoints import chains
+from headrace.audit.service.checkpoints import chains, checkpointer
 from headrace.audit.service.checkpoints.form import taken_apart
+from headrace.audit.service.store.loading import load_runs
 from headrace.audit.service.store.opening import database_at
 from headrace.audit.service.store.tables import LISTS, TABLES
 from tests.unit.audit.service.checkpoints.test_checkpointer import History, Story, shown, undisturbed
@@ -264,6 +266,39 @@ def test_a_store_of_the_layout_before_is_added_to_and_begins_with_a_base(tmp_pat
     assert checkpoint(story) is not None
     assert kinds(story) == "B"
     held = dump(str(story.service.store))
+    assert story.lose_store()
+    assert dump(str(story.service.store)) == held
+    story.close()
+
+
+def test_a_store_whose_runs_lack_later_fields_are_taken_on(tmp_path: Path) -> None:
+    story = Story(tmp_path, History(random.Random(3), 4))
+    story.hear(4)
+    story.service.database.close()
+    with closing(sqlite3.connect(str(story.service.store))) as db:
+        for instance, epoch, text in db.execute("SELECT instance, epoch, words FROM runs").fetchall():
+            words = {name: value for name, value in json.loads(text).items() if name not in ("holds", "unsettled")}
+            db.execute("UPDATE runs SET words = ? WHERE instance = ? AND epoch = ?", (json.dumps(words), instance, epoch))
+        db.execute("UPDATE facts SET value = '4' WHERE name = 'layout'")
+        db.commit()
+        count = len(db.execute("SELECT instance FROM runs").fetchall())
+    assert count
+    story.service.begin()
+    story.begin()
+    assert story.heard == 4
+    assert [run.holds for run in load_runs(story.service.database)] == [None] * count
+    story.close()
+
+
+def test_a_checkpoint_of_the_layout_before_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    story = Story(tmp_path, History(random.Random(3), 4))
+    story.hear(4)
+    held = dump(str(story.service.store))
+    monkeypatch.setattr(checkpointer, "LAYOUT", 4)
+    with story.service.database.transaction():
+        story.service.database.put_fact("layout", 4)
+    assert checkpoint(story) is not None
+    monkeypatch.undo()
     assert story.lose_store()
     assert dump(str(story.service.store)) == held
     story.close()

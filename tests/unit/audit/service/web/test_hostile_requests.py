@@ -46,7 +46,7 @@ def test_what_the_console_asks_and_lists_read_what_is_stored_and_judge_nothing(s
     service.report(*(mirror(0, 100, {T0: 5}, topic=f"t{number}") for number in range(TOPICS)))
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
         stored = ("/api/completeness?topic=t1&newest=5&stored=1", f"/api/window?topic=t1&start={T0}")
-        for path in ("/api/overview", "/api/troubled", *stored, "/api/summary", "/metrics"):
+        for path in ("/api/overview", "/api/problems", *stored, "/api/summary", "/metrics"):
             assert client.get(path).status_code in (200, 400)
             assert service.judge.judged_count == 0, path
         assert len(client.get("/api/completeness?topic=t1").json()) == 1, "a gate asks for one topic, and gets what is true now"
@@ -57,9 +57,9 @@ def test_a_list_of_all_topics_judges_for_a_short_time_only(service: Service, mon
     service.report(*(mirror(0, 100, {T0: 5}, topic=f"t{number}") for number in range(TOPICS)))
     judge_one = service.judge._judge
 
-    def slow(topic: str) -> None:
+    def slow(*asked: Any) -> None:
         service.clock.advance(200)
-        judge_one(topic)
+        judge_one(*asked)
 
     monkeypatch.setattr(service.judge, "_judge", slow)
     with TestClient(application(service.ledger, service.judge, service.clock, service.site())) as client:
@@ -177,7 +177,7 @@ def test_a_number_outside_the_range_is_refused_with_the_range(service: Service, 
             ("/api/changes", "limit"),
             ("/api/completeness", "before"),
             ("/api/overview", "hours"),
-            ("/api/troubled", "limit"),
+            ("/api/problems", "limit"),
             ("/api/changes", "start"),
             ("/api/window", "start"),
         ):

@@ -19,7 +19,7 @@ def test_a_drill_s_windows_are_in_no_list_and_are_there_for_who_names_it(service
         assert [window["topic"] for window in http.get("/api/completeness").json()] == ["clicks"]
         assert http.get("/api/topics").json() == ["clicks"]
         assert list(http.get("/api/summary").json()) == ["clicks"]
-        for path in ("/api/overview", "/api/troubled", "/metrics"):
+        for path in ("/api/overview", "/api/problems", "/metrics"):
             page = http.get(path).text
             assert "clicks" in page
             assert SCRATCH not in page

@@ -8,6 +8,7 @@ from starlette.testclient import TestClient
 from headrace.audit.model.messages import RangeWindow, Stretch
 from headrace.audit.service.store.log_books import LogRead, UnreadableRange
 from headrace.audit.service.web.endpoints import application
+from headrace.audit.service.web.page_facts import MOST_NAMED, brief
 from headrace.client.fetch.fetched import TopicPartition
 from tests.support.audit_parts import CRC, T0, Service, W, complete, mirror, producer, read_of
 
@@ -135,10 +136,15 @@ def test_the_overview_has_topics_by_hour_with_their_worst_verdict_and_all_window
     assert list(http.get("/api/overview", params={"q": "lick"}).json()["topics"]) == ["clicks"]
 
 
-def test_troubled_topics_come_with_the_latest_window_of_each_verdict(service: Service, http: TestClient) -> None:
+def test_problems_are_topics_with_the_latest_window_of_each_verdict_faults_and_quiet_producers(
+    service: Service, http: TestClient
+) -> None:
     lossy(service)
+    service.report(replace(producer({T0: 5}, closed=False, topic="views"), instance="host/quiet"), offset=2)
     service.judge.bring_up_to_date()
-    assert http.get("/api/troubled").json() == [
+    service.faults = ["The live log cannot be read"]  # type: ignore[attr-defined]
+    found = http.get("/api/problems", params={"quiet_ms": 1_000}).json()
+    assert found["windows"] == [
         {
             "topic": "clicks",
             "verdict": "INCOMPLETE",
@@ -149,6 +155,53 @@ def test_troubled_topics_come_with_the_latest_window_of_each_verdict(service: Se
             "window_start_ms": T0,
         }
     ]
+    assert found["faults"] == ["The live log cannot be read"]
+    assert found["quiet"] == {"count": 0, "instances": []}
+    service.clock.advance(1_001)
+    assert http.get("/api/problems", params={"quiet_ms": 1_000}).json()["quiet"] == {"count": 1, "instances": ["host/quiet"]}
+
+
+def test_the_page_of_a_topic_is_one_answer_as_brief_as_its_rows(service: Service, http: TestClient) -> None:
+    """Fault: the page of a topic with 50 readers asked for six answers of two megabytes, of which it showed one line a window."""
+    lossy(service)
+    service.judge.bring_up_to_date()
+    found = http.get("/api/topic", params={"topic": "clicks"}).json()
+    newest, oldest = found["windows"]
+    assert (newest["window_start_ms"], oldest["window_start_ms"]) == (T0 + W, T0)
+    assert oldest["differences"] == [{"tier": "mirror", "missing": 1, "doubled": 0, "altered": 0}]
+    assert oldest["readers"] == {"count": 0, "wrong": 0, "named": []}
+    assert "sinks" not in oldest
+    assert found["is_known"]
+    assert found["before"] is None
+    assert {one["window_start_ms"] for one in found["changes"]} == {T0, T0 + W}
+    earlier = http.get("/api/topic", params={"topic": "clicks", "before": T0 + W}).json()
+    assert [one["window_start_ms"] for one in earlier["windows"]] == [T0]
+    assert not http.get("/api/topic", params={"topic": "nobody"}).json()["is_known"]
+    assert http.get("/api/topic").status_code == 400
+
+
+def test_a_row_names_so_many_readers_that_are_not_complete_and_counts_the_others() -> None:
+    sinks = {f"sink:{number:02}": {"verdict": "COMPLETE" if number < 40 else "UNKNOWN"} for number in range(50)}
+    readers = brief({"sinks": sinks, "differences": []})["readers"]
+    assert (readers["count"], readers["wrong"], len(readers["named"])) == (50, 10, MOST_NAMED)
+    assert readers["named"][0] == ["sink:40", "UNKNOWN"]
+
+
+def test_producers_without_a_final_report_are_found_by_their_name_and_their_topics(service: Service, http: TestClient) -> None:
+    for number in range(3):
+        service.report(replace(producer({T0: 1}, closed=False, topic=f"t{number}"), instance=f"host/{number}"), offset=number)
+    found = http.get("/api/producers", params={"limit": 2}).json()
+    assert (len(found["producers"]), found["total"]) == (2, 3)
+    for q in ("host/1", "t1"):
+        (one,) = http.get("/api/producers", params={"q": q}).json()["producers"]
+        assert one["instance"] == "host/1"
+
+
+def test_one_tier_of_many_topics_is_one_question(service: Service, http: TestClient) -> None:
+    lossy(service)
+    found = http.get("/api/tiers", params={"topic": ["clicks", "nobody"], "tier": "mirror"}).json()
+    assert {(one["topic"], one["tier"]) for one in found} <= {("clicks", "mirror"), ("nobody", "mirror")}
+    assert ("clicks", "mirror") in {(one["topic"], one["tier"]) for one in found}
 
 
 def test_the_newest_windows_before_one_and_its_own_changes_are_answered(service: Service, http: TestClient) -> None:

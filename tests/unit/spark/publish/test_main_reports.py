@@ -9,7 +9,7 @@ from headrace.audit.model.codec import decode
 from headrace.audit.model.messages import PublishedHour
 from headrace.audit.publisher import ReportNotSent
 from headrace.runtime.clock import ManualClock
-from headrace.spark.publish.told_main import is_told, tell_main
+from headrace.spark.publish.main_reports import is_reported, report_main
 from headrace.spark.warehouse.topic_table import MAIN
 from tests.support.other_hands import compact
 from tests.support.stored_rows import HOUR_MS
@@ -35,7 +35,7 @@ class Topic:
 def tell(stored: Stored, topic: Topic) -> list[tuple[int, str, int, int]]:
     """Return revision, verdict, rows and missing ones of each hour that was told."""
     topic.told.clear()
-    tell_main(stored.warehouse, stored.warehouse.existing_table("clicks"), topic, instance="t", clock=ManualClock(5))
+    report_main(stored.warehouse, stored.warehouse.existing_table("clicks"), topic, instance="t", clock=ManualClock(5))
     return [(one.revision, one.verdict, one.row_count, one.missing) for one in topic.told]
 
 
@@ -44,10 +44,10 @@ def test_each_revision_is_told_once_with_what_the_audit_had_counted(tmp_path: Pa
     stored.load(0, 20)
     stored.load(1, 5)
     stored.publish()
-    assert not is_told(stored.warehouse.existing_table("clicks"))
+    assert not is_reported(stored.warehouse.existing_table("clicks"))
     assert tell(stored, topic) == [(1, "COMPLETE", 20, 0), (1, "COMPLETE", 5, 0)]
     assert [dict(one.windows) for one in topic.told] == [{0: 20}, {HOUR_MS: 5}]
-    assert is_told(stored.warehouse.existing_table("clicks"))
+    assert is_reported(stored.warehouse.existing_table("clicks"))
     assert tell(stored, topic) == []
     compact(stored.warehouse, MAIN, 0)
     stored.publish()

@@ -35,14 +35,14 @@ class _Run:
         self.unreported = Unreported(MOST_STRETCHES)
         self.is_dirty = True
         """Something is to be reported; at a start, the totals of its losses."""
-        self.told_at_ms: int | None = None
+        self.reported_at_ms: int | None = None
         """Monotonic."""
         self.under_way = 0
         self.undecided: Counter[int] = Counter()
         """Window start → batches that are planned and not settled."""
 
 
-class Books:
+class AuditReports:
     """Every run that the audit must hear of; for one thread. What it writes is on disk with the store's next commit."""
 
     def __init__(self, store: Store, clock: Clock, *, enrolment: str) -> None:
@@ -208,7 +208,7 @@ class Books:
         run = self._runs[run_id]
         return run.row.is_closing and not run.under_way
 
-    def has_told_all(self, run_id: int) -> bool:
+    def has_reported_all(self, run_id: int) -> bool:
         """Return whether the audit topic holds everything that is known of the run."""
         run = self._runs[run_id]
         return not (run.is_dirty or run.under_way or run.undecided)
@@ -271,9 +271,9 @@ class Books:
         if run.under_way:
             return False
         row = run.row
-        if row.announced_ids < len(row.producer_ids) or row.announced_ids < 0 or run.told_at_ms is None:
+        if row.announced_ids < len(row.producer_ids) or row.announced_ids < 0 or run.reported_at_ms is None:
             return True
-        waited_ms = self._clock.monotonic_ms() - run.told_at_ms
+        waited_ms = self._clock.monotonic_ms() - run.reported_at_ms
         return (run.is_dirty and (is_last or waited_ms >= REPORT_MS)) or waited_ms >= BEAT_MS
 
     def _write(self, run: _Run, moved_past_ms: int | None) -> None:
@@ -300,7 +300,7 @@ class Books:
         self._store.put_run(row)
         self._store.delete_ends(row.id)
         run.is_dirty = False
-        run.told_at_ms = self._clock.monotonic_ms()
+        run.reported_at_ms = self._clock.monotonic_ms()
 
     def _report(self, row: RunRow, windows: list[ProducerWindow]) -> ProducerReport:
         return ProducerReport(

@@ -1,6 +1,6 @@
-"""Tells the audit what each publish has read back of the branch `main`: a row beside the verdicts of the hour's windows.
+"""Reports to the audit what each publish has read back of the branch `main`: a row beside the verdicts of the hour's windows.
 
-`<warehouse>/loads/<topic>/told.json` says up to which publish. What could not be told is told after the next publish.
+`<warehouse>/loads/<topic>/told.json` holds the last publish that was reported. What could not be sent goes with the next publish.
 """
 
 import json
@@ -29,53 +29,56 @@ NAME = "told.json"
 VERSION = 1
 SEND_MS = 20_000
 FIRST_HOURS = 14 * 24
-"""So many hours are told of a table of which nothing was told yet: of older ones the audit keeps no windows."""
+"""The newest hours that the first report of a table covers; the audit keeps no windows of older ones."""
 
 
-def tell_main(warehouse: Warehouse, table: TopicTable, sender: ReportSender, *, instance: str, clock: Clock) -> int:
-    """Tell of the hours that have another revision since the last time; return how many. Raises ReportNotSent, WarehouseError."""
+def report_main(warehouse: Warehouse, table: TopicTable, sender: ReportSender, *, instance: str, clock: Clock) -> int:
+    """Report the hours that have a new revision since the last report; return how many. Raises ReportNotSent, WarehouseError."""
     last = table.last_publish
-    hours = _untold(warehouse, table)
+    hours = _unreported_hours(warehouse, table)
     proofs = warehouse.proofs(table.topic).read(up_to_publish=last, hours=hours, words=True)
-    told = [one for _, history in sorted(proofs.items()) if (one := published(history, instance, clock.now_ms())) is not None]
-    if told:
-        send_and_flush(sender, clock, told, SEND_MS)
+    reported = [one for _, history in sorted(proofs.items()) if (one := published(history, instance, clock.now_ms())) is not None]
+    if reported:
+        send_and_flush(sender, clock, reported, SEND_MS)
     replace(table.records_folder / NAME, json.dumps({"v": VERSION, "publish": last}).encode())
-    return len(told)
+    return len(reported)
 
 
-def tell_of_main(layout: Layout, warehouse: Warehouse, topic: str) -> None:
-    """Tell the audit of a local platform what the publishes of a topic have read back. What cannot be told now is told later."""
+def report_main_if_new(layout: Layout, warehouse: Warehouse, topic: str) -> None:
+    """Report to the audit of a local platform what the publishes of a topic have read back.
+
+    On a failure it logs a warning; the next publish reports again.
+    """
     table = warehouse.table(topic)
-    if table is None or is_told(table):
+    if table is None or is_reported(table):
         return
     cluster = Cluster(layout.live_bootstrap, client_id="headrace-publish")
     try:
         see_to_audit_topic(cluster, timeout_ms=SEND_MS)  # raises at once where a producer would try for as long as it may
         producer = Producer(cluster)
         try:
-            tell_main(warehouse, table, producer, instance=f"{socket.gethostname()}/publish", clock=SystemClock())
+            report_main(warehouse, table, producer, instance=f"{socket.gethostname()}/publish", clock=SystemClock())
         finally:
             producer.close(0)
     except HeadraceError as error:
-        log.warning("main_not_told", topic=topic, reason=str(error))
+        log.warning("main_not_reported", topic=topic, reason=str(error))
     finally:
         cluster.close()
 
 
-def is_told(table: TopicTable) -> bool:
-    """Return whether the audit knows of every publish."""
-    return _told_publish(table.records_folder) == table.last_publish
+def is_reported(table: TopicTable) -> bool:
+    """Return whether every publish was reported to the audit."""
+    return _reported_publish(table.records_folder) == table.last_publish
 
 
-def _untold(warehouse: Warehouse, table: TopicTable) -> set[int]:
-    told = _told_publish(table.records_folder)
-    hours = warehouse.proofs(table.topic).hours_since(publish=told or 0, up_to_publish=table.last_publish)
+def _unreported_hours(warehouse: Warehouse, table: TopicTable) -> set[int]:
+    reported = _reported_publish(table.records_folder)
+    hours = warehouse.proofs(table.topic).hours_since(publish=reported or 0, up_to_publish=table.last_publish)
     newest = max(hours, default=0)
-    return {hour for hour in hours if told is not None or hour > newest - FIRST_HOURS}
+    return {hour for hour in hours if reported is not None or hour > newest - FIRST_HOURS}
 
 
-def _told_publish(folder: StorePath) -> int | None:
+def _reported_publish(folder: StorePath) -> int | None:
     try:
         words = json.loads((folder / NAME).read_text())
         return int(words["publish"]) if words["v"] == VERSION else None
@@ -84,7 +87,7 @@ def _told_publish(folder: StorePath) -> int | None:
 
 
 def published(history: Sequence[Proof], instance: str, at_ms: int) -> PublishedHour | None:
-    """Return what is to be told of an hour; None: nothing, for the audit had no window of it, or retention has dropped it."""
+    """Return the report of an hour; None if the audit had no window of it, or retention has dropped it."""
     last = history[-1]
     windows = _counted(last)
     if not windows or last.verdict == EXPIRED:

@@ -13,7 +13,7 @@ from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
 from ...runtime.logs import get_logger
 from ...wire.quarantine_record import quarantine_topic
-from ..books.books import Books
+from ..audit_reports.audit_reports import AuditReports
 from ..delivery.delivery import Delivery
 from ..plan.entries import EVENT, NOTHING, QUARANTINE, ChunkPlan, Kind, entries_of
 from ..source import Chunk, Position, Source, SourceGroup
@@ -31,13 +31,13 @@ MOST_CHUNKS = 4
 CHUNKS_A_TURN = 4
 
 
-class Intake:
+class Sources:
     """The sources of every group."""
 
     def __init__(
         self,
         store: Store,
-        books: Books,
+        audit_reports: AuditReports,
         delivery: Delivery,
         cluster: Cluster,
         schema_ids: SchemaIds,
@@ -49,7 +49,7 @@ class Intake:
         most_sources: int,
     ) -> None:
         self._store = store
-        self._books = books
+        self._audit_reports = audit_reports
         self._delivery = delivery
         self._schema_ids = schema_ids
         self._groups = groups
@@ -76,7 +76,7 @@ class Intake:
         self._topics = TopicChecks(cluster)
         self.unopened: dict[str, str] = {}
         """What could not be opened → why, in the last scan."""
-        self.progress = Progress(books)
+        self.progress = Progress(audit_reports)
 
     # -- start -----------------------------------------------------------------------------------------------------------
 
@@ -86,12 +86,12 @@ class Intake:
             self._restored.setdefault(chunk.source_id, []).append(chunk)
             self._delivery.planned.restore(chunk)
         for topic in self._store.topics():
-            self._books.enrol(topic)
+            self._audit_reports.enrol(topic)
         for group in self._groups:
             for topic in group.topics:
-                self._books.enrol(topic)
+                self._audit_reports.enrol(topic)
                 if group.run is not None:
-                    self._books.adopt(group.run, topic)
+                    self._audit_reports.adopt(group.run, topic)
                     self.progress.add_group(group.run.instance, group.name)
 
     def close(self) -> None:
@@ -156,7 +156,7 @@ class Intake:
             self._ready[source.name] = found
 
     def _adopt(self, source: Source) -> OpenSource:
-        run = self._books.adopt(source.run, source.topic)
+        run = self._audit_reports.adopt(source.run, source.topic)
         self.progress.add_lateness(source.run.lateness_ms or 0)
         row = self._rows.get(source.name)
         if row is None:
@@ -272,7 +272,7 @@ class Intake:
             one.trouble = f"the cluster is away: {self._delivery.last_error}"
             return False
         for (window, name), count in chunk.losses.items():
-            self._books.lost(row.run_id, source.topic, window, name, count)
+            self._audit_reports.lost(row.run_id, source.topic, window, name, count)
         planned = ChunkRow(id=self._store.next_id("chunks"), source_id=row.id, run_id=row.run_id, plan=plan)
         row.planned = self._known[row.name] = chunk.end
         one.dry_ms = None
@@ -327,7 +327,7 @@ class Intake:
             window = window_start_ms(at_ms)
             more = total - seen.get((window, name), 0)
             if more > 0:
-                self._books.lost(one.row.run_id, one.source.topic, window, name, more)
+                self._audit_reports.lost(one.row.run_id, one.source.topic, window, name, more)
                 self._store.put_seen_loss(one.row.id, window, name, total)
 
     def look(self) -> None:
@@ -339,7 +339,7 @@ class Intake:
     def end_sources(self) -> None:
         """Have the runs closed whose source has ended, and forget what is closed and removed."""
         for one in list(self._ended.values()):
-            if one.retry_at_ms > self._clock.monotonic_ms() or not self._has_said_all(one):
+            if one.retry_at_ms > self._clock.monotonic_ms() or not self._is_fully_reported(one):
                 continue
             # Nothing of it is needed any more. If it comes back after a crash, it is removed again.
             try:
@@ -350,21 +350,21 @@ class Intake:
             one.source.close()
             self._drop(one)
             self._forget(one.row)
-        for run_id in self._books.closed():
+        for run_id in self._audit_reports.closed():
             if all(row.run_id != run_id for row in self._rows.values()):
                 self._delivery.forget(run_id)
-                self._books.forget(run_id)
+                self._audit_reports.forget(run_id)
 
-    def _has_said_all(self, one: OpenSource) -> bool:
+    def _is_fully_reported(self, one: OpenSource) -> bool:
         """Return whether the audit topic holds everything about an ended source; write its run's last report, if it is time."""
-        run = self._books.get(one.row.run_id)
+        run = self._audit_reports.get(one.row.run_id)
         if not run.facts.ends_with_source:
             return True
         if not run.is_closing:
             self._note_losses(one)
         if run.is_closing or not one.source.lacks_tail(one.row.settled):
-            return self._books.close_run(run.id) and self._books.is_closed(run.id)
-        if not self._books.has_told_all(run.id):
+            return self._audit_reports.close_run(run.id) and self._audit_reports.is_closed(run.id)
+        if not self._audit_reports.has_reported_all(run.id):
             return False
         why = "its windows stay UNKNOWN until an operator retires the run: headrace audit retire-producer"
         log.error("journal_lacks_tail", source=one.row.name, run=run.facts.instance, epoch=run.epoch, then=why)
@@ -374,10 +374,10 @@ class Intake:
         """Tell the sources how far they are settled on disk, and what the audit has heard of."""
         for name in [name for name in self._unannounced if name not in self._open]:
             self._unannounced.discard(name)
-        for name in [one for one in self._unannounced if self._books.get(self._open[one].row.run_id).announced_ids >= 0]:
+        for name in [one for one in self._unannounced if self._audit_reports.get(self._open[one].row.run_id).announced_ids >= 0]:
             self._open[name].source.announced()
             self._unannounced.discard(name)
-        enrolment = self._books.enrolment
+        enrolment = self._audit_reports.enrolment
         if enrolment.announced_ids >= 0 and enrolment.topics != self._enrolled_topics:
             for group in self._groups:
                 group.enrolled(enrolment.topics)
