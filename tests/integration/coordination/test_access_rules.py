@@ -17,13 +17,13 @@ def test_rules_that_two_brokers_add_at_the_same_time_are_all_kept(open_session: 
     assert one.read() == []
 
     def add(rules: AccessRules, name: str) -> None:
-        number = 0
-        while number < 20:
+        wanted = [[name, str(number)] for number in range(20)]
+        while wanted:
             try:
-                rules.change(lambda rows: [*rows, [name, str(number)]])
+                rules.change(lambda rows: [*rows, wanted[0]])
             except VersionConflict:  # ten times in a row the other was faster: nothing was changed
                 continue
-            number += 1
+            del wanted[0]
 
     other = threading.Thread(target=add, args=(two, "two"))
     other.start()
