@@ -350,7 +350,9 @@ def access_control(broker: Broker, store: RuleStore, zookeeper: Worker) -> Acces
     """Return what holds requests to the rules in `store`."""
     settings, metrics = broker.settings, broker.metrics
     if not settings.super_users:
-        log.warning("no_super_users", why="super.users is empty: without rules for them, nobody can read, write or administer")
+        log.warning(
+            "no_super_users", why="super.users is empty: until rules allow a client to, none can read, write or administer"
+        )
     return AccessControl(
         store,
         zookeeper,

@@ -34,7 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         f"They are records of the topic {ACCESS_TOPIC}, which brokers with access rules make.",
         example="headrace access tail --follow --json",
     )
-    tail.add_argument("--follow", action="store_true", help="go on with new events until Ctrl-C")
+    tail.add_argument("--follow", action="store_true", help="continue with new events until Ctrl-C")
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -147,7 +147,7 @@ def from_words(
     tls = tls_settings(values, is_needed=any(one.has_tls for one in listeners), faults=faults)
     if values["super.users"] is not None and values["authorizer.class.name"] is None:
         faults.append(
-            f"super.users: without access rules everybody may do everything: give authorizer.class.name={AUTHORIZERS[0]}"
+            f"super.users: without access rules every client may do everything: give authorizer.class.name={AUTHORIZERS[0]}"
         )
     if values["log.dirs"] is None and "log.dirs" not in given:
         faults.append("log.dirs is not given: say with --data, or in the file, which folder the logs are in")

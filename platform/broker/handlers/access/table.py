@@ -380,7 +380,7 @@ CHECKS: Mapping[int, Check] = {
     19: Check(
         (
             Need(Operation.CREATE, Resource.TOPIC, "or on the cluster"),
-            Need(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "to be told its settings"),
+            Need(Operation.DESCRIBE_CONFIGS, Resource.TOPIC, "to see its settings"),
         ),
         _create_topics,
         is_admin=True,
