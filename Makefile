@@ -84,6 +84,9 @@ test-clients: install ## Clients of other languages (needs a JDK with Maven, Go,
 test-security: install ## All of our clients on Apache Kafka with TLS and each SASL mechanism (needs Java, and Maven for its first run; fifteen minutes)
 	$(BIN)/pytest -rs tests/security
 
+test-rights: install ## Compare a million decisions about rights with those of Kafka's own authorizer (needs a JDK and Maven; a minute)
+	@$(BIN)/python -m tests.rights $(if $(SEED),--seed $(SEED))
+
 test-kafka: install ## The platform and the mirror on Apache Kafka, end to end (needs Java, and Maven or KAFKA_HOME; half an hour)
 	$(BIN)/pytest -rs tests/kafka
 

@@ -43,6 +43,7 @@ ROOMS = (
     "e2e",
     "kafka",
     "security",
+    "rights",
 )
 FAST_ROOMS = ("lint", "unit", "contract")
 ROOT_ROOMS = ("crash", "power")

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 
 from .. import __version__
+from ..coordination.access_rules import AccessRules
 from ..coordination.backup import export
 from ..coordination.brokers import BrokerRegistry
 from ..coordination.consumers import OffsetRegistry
@@ -36,6 +37,9 @@ from .groups.group_service import GroupService
 from .groups.offset_commits import OffsetCommits
 from .groups.offset_retention import OffsetRetention
 from .groups.stored_groups import StoredGroups
+from .handlers.access.control import AccessControl, RuleStore
+from .handlers.access.trail import Trail
+from .handlers.access_topic import BROKER, AccessTopic
 from .handlers.api_table import BETWEEN_BROKERS, SUPPORTED, TABLE
 from .handlers.broker import Broker
 from .handlers.request_template import RequestTemplate
@@ -258,6 +262,11 @@ class BrokerProcess:
             advertised={},
             supported=SUPPORTED,
         )
+        access_rules = AccessRules(session)
+        if settings.has_access_rules:
+            pages.doing = "reading access rules"
+            broker.access = access_control(broker, access_rules, zookeeper)
+            broker.access.load()
         copies = TreeCopies(
             loop,
             Worker("tree copies", loop.post),
@@ -268,7 +277,7 @@ class BrokerProcess:
         )
         logins = Worker("logins", loop.post)
         login_log = RateLimitedLog(log, lambda: loop.now_ms)
-        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log)
+        guard = guards_of(settings, loop, users, logins, self._clock.now_ms, login_log, broker.access)
         server = Server(loop, Router(broker), settings, guard=guard)
         server.listen()
         started("connections", server.close)
@@ -342,6 +351,8 @@ class BrokerProcess:
         )
         for end in watches:
             started("watch", end)
+        if (access := broker.access) is not None:
+            started("access rules", access_rules.watch(lambda: loop.post(access.refresh)))
         pages.phase = "ready"
         self._status.write(
             "ready",
@@ -379,6 +390,24 @@ class BrokerProcess:
         self._fatal = error
 
 
+def access_control(broker: Broker, store: RuleStore, zookeeper: Worker) -> AccessControl:
+    """Return what holds requests to the rules in `store`."""
+    settings, metrics = broker.settings, broker.metrics
+    if not settings.super_users:
+        log.warning(
+            "no_super_users", why="super.users is empty: until rules allow a client to, none can read, write or administer"
+        )
+    return AccessControl(
+        store,
+        zookeeper,
+        Trail(broker.loop, broker.now_ms, metrics, AccessTopic(broker).take),
+        metrics,
+        api_names={key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()},
+        super_users=(*settings.super_users, str(BROKER)),
+        allow_if_no_rule=settings.allow_everyone_if_no_rule,
+    )
+
+
 def begin_lives(settings: BrokerSettings, states: ReplicaStates) -> ReplicaLives:
     """Raise the broker's start number, and return the lives of its folder. Raises CoordinationError, FolderUnusable."""
     try:
@@ -407,6 +436,7 @@ def guards_of(
     worker: Worker,
     now_ms: Callable[[], int],
     failures: RateLimitedLog,
+    access: AccessControl | None = None,
 ) -> NewGuard | None:
     """Return what makes the guard of a connection that must log in; None where no listener has a login."""
     if settings.logins is None:
@@ -414,4 +444,5 @@ def guards_of(
     # Here, so that a broker without logins does not load what checks certificates and tokens.
     from .logins.starting import logins_of
 
-    return logins_of(settings, loop, users, worker, now_ms, failures)
+    note_failure = None if access is None else access.trail.login_failed
+    return logins_of(settings, loop, users, worker, now_ms, failures, note_failure)

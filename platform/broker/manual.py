@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from .handlers.access import table as access_table
 from .handlers.api_table import TABLE, Api
 from .monitoring import metrics_page
 from .settings import topic_settings
@@ -26,6 +27,7 @@ def tables() -> Mapping[str, str]:
         "topic settings": _topic_settings(),
         "metrics": _metrics(),
         "apis": _apis(),
+        "rights": _rights(),
     }
 
 
@@ -79,6 +81,18 @@ def _metrics() -> str:
 def _apis() -> str:
     lines = ["| key | API | versions | what it does |", "|---:|---|---|---|"]
     lines += [f"| {key} | {api.name} | {_versions(api)} | {_sentence(api)} |" for key, api in sorted(TABLE.items())]
+    return "\n".join(lines)
+
+
+def _rights() -> str:
+    lines = ["| API | right | on | |", "|---|---|---|---|"]
+    for key, api in sorted(TABLE.items(), key=lambda entry: entry[1].name):
+        if key in access_table.FREE:
+            continue
+        needs = access_table.needs_of(key)
+        lines += [f"| {api.name} | {need.operation.name} | {need.resource.name} | {need.note} |" for need in needs]
+        if not needs:
+            lines.append(f"| {api.name} | – | | |")
     return "\n".join(lines)
 
 

@@ -58,7 +58,17 @@ class ApiMetrics:
 class BrokerMetrics:
     """Counters of requests and of the loop. Only the loop thread writes them."""
 
-    __slots__ = ("apis", "fetch_session_partitions", "fetch_sessions", "fetch_sessions_evicted", "loop_lag", "parked_fetches")
+    __slots__ = (
+        "access_denied",
+        "access_events_left_out",
+        "access_rules",
+        "apis",
+        "fetch_session_partitions",
+        "fetch_sessions",
+        "fetch_sessions_evicted",
+        "loop_lag",
+        "parked_fetches",
+    )
 
     def __init__(self) -> None:
         self.apis: dict[int, ApiMetrics] = {}
@@ -71,6 +81,12 @@ class BrokerMetrics:
         self.fetch_session_partitions = 0
         """Of all sessions together."""
         self.fetch_sessions_evicted = 0
+        self.access_rules: int | None = None
+        """Access rules in force. None: there is no authorizer."""
+        self.access_denied: dict[tuple[str, str], int] = {}
+        """By operation and type of resource: bounded by Kafka's lists of them."""
+        self.access_events_left_out = 0
+        """Events that are not in the trail, because a second had too many different ones."""
 
     def api(self, api_key: int) -> ApiMetrics:
         """Return the counters of an API. Called at the start: handlers keep the result."""

@@ -29,6 +29,7 @@ COMMANDS = {
     "zookeeper": "copy what ZooKeeper knows into a file, and back after a loss",
     "log": "check, show and repair logs on disk",
     "registry": "run the schema registry",
+    "access": "what the brokers denied, failed logins, administrative changes",
     "user": "add, list and remove users of a cluster",
     "cluster": "show the brokers, and the partitions that need attention",
     "topic": "list, create, describe, configure and delete topics",

@@ -24,7 +24,7 @@ from .topic_id import id_word, topic_id
 from .values import decimal, json_bytes, read_decimal, read_json
 
 VERSION = 1
-ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, paths.CONFIG, "/audit", "/mirror", "/leaders")
+ROOTS = (paths.BROKER_TOPICS, paths.CONSUMERS, paths.CONFIG, "/audit", "/mirror", "/leaders", "/rights")
 PASSED_OVER = re.compile(r"/consumers/[^/]+/(ids|owners|coordinator)|/leaders/[^/]+/holder")
 """Below these everything lives as long as a process."""
 LATER_EPOCHS = 1_000_000

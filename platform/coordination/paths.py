@@ -10,6 +10,7 @@
     /mirror/sources/{topic}/{part}               persistent  id of the source's topic of which this is a copy
     /cluster/id                                  persistent  JSON cluster_id, producer_id_prefix
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
+    /rights/rules                                persistent  JSON rules: who may do what
     /config/users/{user}                         persistent  JSON config: what the user logs in with, as Kafka's tools write it
     /config/login_secret                         persistent  hex digits: a secret of all brokers
     /replicas/{topic id}/{part}                  persistent  JSON: leader, in-sync set and epochs of a replicated partition
@@ -32,6 +33,7 @@ BROKER_TOPICS = "/brokers/topics"
 CONSUMERS = "/consumers"
 CLUSTER_ID = "/cluster/id"
 NEXT_PRODUCER_ID = "/producer_ids/next"
+ACCESS_RULES = "/rights/rules"
 CONFIG = "/config"
 CONFIG_USERS = "/config/users"
 LOGIN_SECRET = "/config/login_secret"

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from uuid import UUID, uuid4
 
-from headrace.broker.app import guards_of
+from headrace.broker.app import access_control, guards_of
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker
@@ -27,6 +27,7 @@ from headrace.broker.partitions.maintenance import Maintenance
 from headrace.broker.partitions.open_logs import log_config
 from headrace.broker.partitions.partition import Partition, PartitionTable
 from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
+from headrace.broker.rights.rule import Rule, written
 from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import topic_settings
 from headrace.coordination.committed_offset import CommittedOffset
@@ -221,6 +222,23 @@ class MemoryBlocks:
         return range(self.next - 10, self.next)
 
 
+class MemoryRules:
+    """A store of access rules; `is_away` makes its calls fail."""
+
+    def __init__(self) -> None:
+        self.rows: Sequence[Sequence[str]] = []
+        self.is_away = False
+
+    def read(self) -> Sequence[Sequence[str]]:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        return self.rows
+
+    def change(self, change: Callable[[Sequence[Sequence[str]]], Sequence[Sequence[str]]]) -> Sequence[Sequence[str]]:
+        self.rows = change(self.read())
+        return self.rows
+
+
 class MemoryUsers:
     """Users' settings in a dictionary."""
 
@@ -291,8 +309,13 @@ class ServingBroker:
             advertised={"PLAINTEXT": ("127.0.0.1", 0)},
             supported=SUPPORTED,
         )
+        self.rules = MemoryRules()
+        if self.settings.has_access_rules:
+            self.context.access = access_control(self.context, self.rules, self._worker)
         self.login_log = RateLimitedLog(get_logger(__name__), lambda: self.loop.now_ms)
-        guard = guards_of(self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms, self.login_log)
+        guard = guards_of(
+            self.settings, self.loop, self.users, self._logins, lambda: self.wall_ms, self.login_log, self.context.access
+        )
         self.server = Server(self.loop, Router(self.context), self.settings, guard=guard)
         self._thread = threading.Thread(target=self.loop.run, daemon=True)
         for name, wanted in (topics or {}).items():
@@ -334,6 +357,13 @@ class ServingBroker:
         partition = self.table.get(topic, index)
         assert partition is not None
         return partition
+
+    def set_rules(self, rules: Iterable[Rule]) -> None:
+        """Put these access rules in the place of all."""
+        access = self.context.access
+        assert access is not None
+        self.rules.rows = written(rules)
+        self.on_loop(access.load)
 
     def on_loop(self, function: Callable[[], None]) -> None:
         """Run `function` on the loop thread and return when it has run."""

@@ -78,8 +78,12 @@ class DeferredResponse:
             cancelled()
 
     def wrap(self, wrap: Callable[[Chunks], Chunks]) -> None:
-        """Set the function that makes a frame of the body. Called by the router. Applied now when there is a body already."""
-        self._wrap = wrap
+        """Set the function that makes a frame of the body. Called by the router. Applied now when there is a body already.
+
+        A second one gets what the first has made.
+        """
+        before = self._wrap
+        self._wrap = wrap if before is None else lambda body: wrap(before(body))
         if self.answer is not None:
             self.answer = wrap(self.answer)
 

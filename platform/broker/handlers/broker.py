@@ -29,6 +29,7 @@ from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
+from .access.control import AccessControl
 from .fetch_request_cache import FetchRequestCache
 from .fetch_sessions import FetchSessions
 from .metadata_answers import MetadataAnswers
@@ -137,6 +138,8 @@ class Broker:
     metrics: BrokerMetrics = field(default_factory=BrokerMetrics)
     fetch_request_cache: FetchRequestCache = field(default_factory=FetchRequestCache)
     topics_by_id: TopicsById = field(default_factory=TopicsById)
+    access: AccessControl | None = None
+    """Holds requests to the access rules. None: every client may do everything."""
     replicas: Replicas | None = None
     ask_other: AskOther = _nobody_to_ask
     """None: only topics of one replica are served."""
@@ -173,6 +176,12 @@ class Broker:
         if partition is None and (name := self.topics_by_id.name_of(topic, self.topics.catalog)) is not None:
             return self.partitions.get(name, index)
         return partition
+
+    def topic_to_read(self, topic: str) -> str:
+        """Return the name of the topic that `partition_to_read` finds: the topic's own, where it is named by its id."""
+        if topic in self.topics.catalog.topics:
+            return topic
+        return self.topics_by_id.name_of(topic, self.topics.catalog) or topic
 
     def not_here(self, topic: str, index: int) -> ErrorCode:
         """Return the error code for a partition that is not kept here."""

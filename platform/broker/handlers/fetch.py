@@ -19,7 +19,9 @@ from ...wire.messages.single_partition_fetch import SinglePartitionFetch, offset
 from ..errors import FrameRefused
 from ..event_loop.deferred_response import Chunks, DeferredResponse, Region
 from ..log import FolderFault
+from ..network.peer import Peer
 from ..partitions.partition import Partition
+from ..rights.rule import Operation
 from .broker import Answer, Broker
 from .fetch_request_cache import LARGEST_BYTES
 from .fetch_sessions import FetchSession, SessionPartition, next_epoch
@@ -31,6 +33,8 @@ COPIED_BYTES = 16 * 1024
 calls would cost more than the copy."""
 MOST_PARTITIONS = 20_000
 """Of one request. A frame could name 150,000 and keep the loop for seconds. A partition that is named twice counts twice."""
+
+_NOTHING: frozenset[str] = frozenset()
 
 
 class _InSession(NamedTuple):
@@ -65,16 +69,17 @@ def handle(broker: Broker, request: Request) -> Answer:
     """Return what the partitions have. A DeferredResponse while that is less than min_bytes and there is time, or while the disk
     is being read. Hot: once a fetch.
     """
-    version, body = request.version, request.body
+    version, body, peer = request.version, request.body, request.peer
     asked: _Asked
     if len(body) <= LARGEST_BYTES and version <= fetch.MAX_VERSION:
         raw = bytes(body)
         known = broker.fetch_request_cache.get(version, raw)
         if known is not None:
             offset = offset_in(version, raw)
-            answer = _answer_one(broker, known, offset) or _wait_at_end(broker, version, known, offset)
-            if answer is not None:
-                return answer
+            if broker.access is None or not _denied(broker, peer, _Repeated(known, offset)):
+                answer = _answer_one(broker, known, offset) or _wait_at_end(broker, version, known, offset, peer)
+                if answer is not None:
+                    return answer
             decoded, asked = known.at(offset), _Repeated(known, offset)
         else:
             decoded = asked = fetch.decode_request(version, body)
@@ -91,14 +96,14 @@ def handle(broker: Broker, request: Request) -> Answer:
     wait_ms = min(decoded.max_wait_ms, broker.settings.fetch_max_wait_ms)
     cold = _cold(broker, asked)
     if cold:
-        parked = _Parked(broker, version, asked, decoded.min_bytes, wait_ms)
+        parked = _Parked(broker, version, asked, decoded.min_bytes, wait_ms, peer)
         if parked.prefetch(cold):
             return parked.deferred
-    collected = _collect(broker, asked)
+    collected = _collect(broker, asked, peer)
     is_empty = not decoded.topics and not isinstance(asked, _InSession)
     if collected.size_bytes >= decoded.min_bytes or collected.must_go or wait_ms <= 0 or is_empty:
         return _chunks(broker, version, asked, collected)
-    parked = _Parked(broker, version, asked, decoded.min_bytes - collected.size_bytes, wait_ms)
+    parked = _Parked(broker, version, asked, decoded.min_bytes - collected.size_bytes, wait_ms, peer)
     return parked.deferred if parked.wait() else _chunks(broker, version, asked, collected)
 
 
@@ -160,7 +165,7 @@ def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chu
     return (head, records, known.tail) if known.tail else (head, records)
 
 
-def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offset: int) -> DeferredResponse | None:
+def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offset: int, peer: Peer) -> DeferredResponse | None:
     """Return the pending response to a cached fetch at the log's end, None for any other."""
     partition = broker.partitions.get(known.topic, known.index)
     if partition is None or offset != partition.high_watermark:
@@ -169,7 +174,7 @@ def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offs
     wait_ms = min(request.max_wait_ms, broker.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or request.min_bytes <= 0:
         return None
-    parked = _Parked(broker, version, _Repeated(known, offset), request.min_bytes, wait_ms)
+    parked = _Parked(broker, version, _Repeated(known, offset), request.min_bytes, wait_ms, peer)
     return parked.deferred if parked.wait_at(1, (partition,)) else None
 
 
@@ -186,8 +191,11 @@ class _Parked:
         asked: _Asked,
         missing_bytes: int,
         wait_ms: int,
+        peer: Peer,
     ) -> None:
         self._broker = broker
+        self._peer = peer
+        """Its rights are looked at again when the data is there."""
         self._version = version
         self._asked = asked
         self._missing_bytes = missing_bytes
@@ -253,7 +261,7 @@ class _Parked:
         if self.deferred.ended:
             return
         request = self._request
-        collected = _collect(self._broker, self._asked)
+        collected = _collect(self._broker, self._asked, self._peer)
         deadline_ms = self.deferred.deadline_ms or 0
         is_late = self._must_go or self._broker.loop.now_ms >= deadline_ms
         if is_late or collected.size_bytes >= request.min_bytes or collected.must_go:
@@ -273,10 +281,11 @@ class _Parked:
         if self.deferred.ended:
             return
         asked = self._asked
-        answer = _answer_one(self._broker, *asked) if isinstance(asked, _Repeated) else None
+        is_plain = isinstance(asked, _Repeated) and not _denied(self._broker, self._peer, asked)
+        answer = _answer_one(self._broker, *asked) if is_plain else None
         if answer is None:
             request = self._request
-            collected = _collect(self._broker, asked)
+            collected = _collect(self._broker, asked, self._peer)
             if collected.size_bytes < request.min_bytes and not collected.must_go and not self._must_go:
                 # The new bytes lie beyond what this fetch may take, or at offsets that it did not ask for.
                 self._missing_bytes = request.min_bytes - collected.size_bytes
@@ -290,7 +299,7 @@ class _Parked:
             self._must_go = True
             return None
         self._leave()
-        return _chunks(self._broker, self._version, self._asked, _collect(self._broker, self._asked))
+        return _chunks(self._broker, self._version, self._asked, _collect(self._broker, self._asked, self._peer))
 
     def _leave(self) -> None:
         for partition in self._waits_at:
@@ -411,9 +420,28 @@ def _told(session: FetchSession, one: SessionPartition, answer: fetch.FetchRespo
         session.served(one)
 
 
-def _collect(broker: Broker, asked: _Asked) -> _Collected:
+def _denied(broker: Broker, peer: Peer, asked: _Asked) -> frozenset[str]:
+    """Return the topics, as the request names them, that the client may not read now. Hot where there are access rules."""
+    access = broker.access
+    if access is None:
+        return _NOTHING
+    if isinstance(asked, _Repeated):
+        topic, replica_id = asked.known.topic, asked.known.request.replica_id
+        if replica_id < 0 and access.may(peer, KEY, Operation.READ, broker.topic_to_read(topic)):
+            return _NOTHING
+        names = {topic}
+    elif isinstance(asked, _InSession):
+        names, replica_id = {one.topic for one in asked.session.active}, asked.request.replica_id
+    else:
+        names, replica_id = {topic.name for topic in asked.topics}, asked.replica_id
+    by_name = {broker.topic_to_read(one): one for one in names}
+    return frozenset(by_name[one] for one in access.unreadable(peer, by_name, of_replica=replica_id >= 0))
+
+
+def _collect(broker: Broker, asked: _Asked, peer: Peer) -> _Collected:
+    denied = _NOTHING if broker.access is None else _denied(broker, peer, asked)
     if isinstance(asked, _InSession):
-        return _collect_news(broker, asked)
+        return _collect_news(broker, asked, denied)
     request = _request(asked)
     left = min(request.max_bytes, broker.settings.fetch_max_bytes)
     size_bytes, must_go = 0, False
@@ -423,7 +451,10 @@ def _collect(broker: Broker, asked: _Asked) -> _Collected:
         answers = []
         for wanted in partitions:
             partition = broker.partition_to_read(name, wanted.index)
-            answer = _refusal(broker, name, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
+            if name in denied:
+                answer = _no_right(wanted)
+            else:
+                answer = _refusal(broker, name, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
             if answer.error_code:
                 must_go = True
             elif partition is not None and answer.records is not None and (length := len(answer.records)) > 0:
@@ -435,7 +466,7 @@ def _collect(broker: Broker, asked: _Asked) -> _Collected:
     return _Collected(topics, size_bytes, must_go, taken_from)
 
 
-def _collect_news(broker: Broker, asked: _InSession) -> _Collected:
+def _collect_news(broker: Broker, asked: _InSession, denied: frozenset[str]) -> _Collected:
     """Look at a session's active partitions. Changes nothing that the client was told."""
     request = asked.request
     left = min(request.max_bytes, broker.settings.fetch_max_bytes)
@@ -447,7 +478,10 @@ def _collect_news(broker: Broker, asked: _InSession) -> _Collected:
         wanted, partition = one.wanted, one.partition
         if partition is None:
             partition = one.partition = broker.partition_to_read(one.topic, wanted.index)
-        answer = _refusal(broker, one.topic, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
+        if one.topic in denied:
+            answer = _no_right(wanted)
+        else:
+            answer = _refusal(broker, one.topic, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
         seen.append((one, answer))
         is_news = answer.high_watermark != one.sent_high_watermark or answer.log_start_offset != one.sent_log_start
         if answer.error_code:
@@ -488,3 +522,7 @@ def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_firs
 
 def _refusal(broker: Broker, topic: str, wanted: fetch.FetchPartition) -> fetch.FetchResponsePartition:
     return fetch.FetchResponsePartition(wanted.index, broker.not_here(topic, wanted.index), -1)
+
+
+def _no_right(wanted: fetch.FetchPartition) -> fetch.FetchResponsePartition:
+    return fetch.FetchResponsePartition(wanted.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)

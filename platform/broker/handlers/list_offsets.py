@@ -17,6 +17,7 @@ from typing import Any
 from ...wire.errors import ErrorCode
 from ...wire.messages import control, list_offsets_v0
 from ...wire.messages.list_offsets_v0 import Wanted
+from ...wire.primitives import Body
 from ..event_loop.response_generators import ResponseGenerator
 from ..log import FolderFault
 from ..partitions.partition import Partition
@@ -116,7 +117,7 @@ def _result(
     }
 
 
-def _handle_v0(broker: Broker, body: memoryview) -> Generator[None, None, bytes]:
+def _handle_v0(broker: Broker, body: Body) -> Generator[None, None, bytes]:
     now_ms = broker.now_ms()
     asked = yield from list_offsets_v0.decode_in_steps(body)
     topics = (

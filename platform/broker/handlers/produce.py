@@ -35,7 +35,9 @@ from ..log import (
 )
 from ..log.producer_state import FRESH
 from ..partitions.partition import Partition
+from ..rights.rule import Operation
 from . import current_leaders
+from .access.checks import MESSAGES
 from .batch_rules import NO_TRANSACTIONS, Fault, fault_of
 from .broker import Broker
 from .request import Request
@@ -54,14 +56,17 @@ def handle(broker: Broker, request: Request) -> bytes | DeferredResponse | None:
     acks = decoded.acks
     refusal = _refusal(decoded)
     now_ms = broker.now_ms()
-    find = broker.partitions.get
+    find, access = broker.partitions.get, broker.access
     topics: list[produce.ProduceResponseTopic] = []
     waits: list[tuple[Partition, list[Answer], int]] = []
     for name, partitions in decoded.topics:
         answers: list[Answer] = []
+        refused = refusal
+        if access is not None and refused is None and not access.may(request.peer, KEY, Operation.WRITE, name):
+            refused = ErrorCode.TOPIC_AUTHORIZATION_FAILED, MESSAGES[ErrorCode.TOPIC_AUTHORIZATION_FAILED]
         for wanted in partitions:
-            if refusal is not None:
-                answers.append(_error(wanted.index, *refusal))
+            if refused is not None:
+                answers.append(_error(wanted.index, *refused))
                 continue
             partition = find(name, wanted.index)
             if partition is None:
@@ -268,7 +273,7 @@ def handle_old(broker: Broker, request: Request) -> bytes | None:
     request   acks int16 · timeout int32 · topics [ name · partitions [ index int32 · records bytes ] ]
     response  topics [ name · partitions [ index · error int16 · base offset int64 · (2) log append time int64 ] ] · (1+)
     throttle int32"""
-    version, body = request.version, request.body
+    version, body = request.version, memoryview(request.body)
     try:
         (acks,) = SHORT.unpack_from(body)
         topic_count, at = read_count(body, 6, flexible=False, each=6)

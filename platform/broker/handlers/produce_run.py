@@ -28,6 +28,8 @@ from ..metrics import ApiMetrics, clock_ns
 from ..network.peer import Peer
 from ..network.request_header import FIXED_HEADER
 from ..partitions.partition import Fault, PartitionTable
+from ..rights.rule import Operation
+from .access.control import AccessControl
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
 
 MOST_REQUESTS = MOST_PIECES // 2
@@ -105,12 +107,20 @@ _Span = tuple[int, _Part]
 class ProduceRuns:
     """Answers runs of Produce requests from the connections' receive buffers. One for each broker, on the loop thread."""
 
-    def __init__(self, partitions: PartitionTable, now_ms: Callable[[], int], metrics: ApiMetrics, general: General) -> None:
+    def __init__(
+        self,
+        partitions: PartitionTable,
+        now_ms: Callable[[], int],
+        metrics: ApiMetrics,
+        general: General,
+        access: AccessControl | None = None,
+    ) -> None:
         self._partitions = partitions
         self._now_ms = now_ms
         self._metrics = metrics
         self._latency = metrics.latency
         self._general = general
+        self._access = access
         self._templates: dict[Key, RequestTemplate] = {}
         self._responses: dict[tuple[str, int], dict[int, PartitionResponse]] = {}
         """By topic and version."""
@@ -136,6 +146,8 @@ class ProduceRuns:
     def _take(self, template: RequestTemplate, buffer: memoryview, start: int, end: int, peer: Peer) -> RunOutcome:
         """Hot: once a run, its loop once a request. One long function, because a call costs a tenth of a request."""
         begun_ns = clock_ns()
+        if self._access is not None and not self._access.may(peer, produce.API_KEY, Operation.WRITE, template.topic):
+            return template, start, ()
         now_ms = self._now_ms()
         prefix, unpack, layout = template.prefix, template.unpack, template.layout or NO_LAYOUT
         word_due, lead_due, kind_due, frame_bytes, size_bytes, record_count = layout

@@ -3,23 +3,28 @@
 Not in ApiVersions: no client calls these."""
 
 from ..errors import FrameRefused
+from ..replicas.messages import POLL_KEY, TELL_KEY
 from ..replicas.replicas import Replicas
+from ..rights.rule import Operation, Resource
 from .broker import Answer, Broker
 from .request import Request
 
 
 def tell(broker: Broker, request: Request) -> Answer:
     """Take what a follower has and wants. There is no response."""
-    _replicas(broker, request).followers.tell(request.body)
+    _replicas(broker, request, TELL_KEY).followers.tell(memoryview(request.body))
     return None
 
 
 def poll(broker: Broker, request: Request) -> Answer:
     """Return what there is for a follower, as soon as there is something."""
-    return _replicas(broker, request).followers.poll(request.body)
+    return _replicas(broker, request, POLL_KEY).followers.poll(memoryview(request.body))
 
 
-def _replicas(broker: Broker, request: Request) -> Replicas:
+def _replicas(broker: Broker, request: Request, key: int) -> Replicas:
     if broker.replicas is None or request.peer.listener != broker.settings.inter_broker_listener:
         raise FrameRefused("a message between replicas, which only brokers send, on their own listener", "not_served")
+    access = broker.access
+    if access is not None and not access.asking(request.peer, key).may(Operation.CLUSTER_ACTION, Resource.CLUSTER):
+        raise FrameRefused(f"{request.peer.principal} may not act as a broker: add it to super.users if it is one", "denied")
     return broker.replicas

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from ...wire.primitives import Body
 from ..network.peer import Peer
 from ..network.request_header import client_id
 
@@ -18,12 +19,21 @@ class Request:
 
     __slots__ = ("_client_id_length", "_frame", "body", "peer", "version")
 
-    def __init__(self, version: int, body: memoryview, peer: Peer, frame: memoryview, client_id_length: int) -> None:
+    def __init__(self, version: int, body: Body, peer: Peer, frame: memoryview, client_id_length: int) -> None:
         self.version: Final = version
         self.body: Final = body
         self.peer: Final = peer
         self._frame: Final = frame
         self._client_id_length: Final = client_id_length
+
+    def kept(self) -> "Request":
+        """Return a copy that outlives the handler's call."""
+        frame = memoryview(bytes(self._frame))
+        return Request(self.version, frame[len(frame) - len(self.body) :], self.peer, frame, self._client_id_length)
+
+    def with_body(self, version: int, body: Body) -> "Request":
+        """Return a request of the same client with another body."""
+        return Request(version, body, self.peer, self._frame, self._client_id_length)
 
     @property
     def client_id(self) -> str:

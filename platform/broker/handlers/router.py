@@ -44,7 +44,7 @@ class Router:
         self._served = {**TABLE, **BETWEEN_BROKERS}
         self._flexible_from = {key: FIRST_FLEXIBLE.get(key, NEVER) for key in self._served}
         self._counted = {key: broker.metrics.api(key) for key in self._served}
-        self._runs = ProduceRuns(broker.partitions, broker.now_ms, broker.metrics.api(produce.KEY), self)
+        self._runs = ProduceRuns(broker.partitions, broker.now_ms, broker.metrics.api(produce.KEY), self, broker.access)
         self.take_run = self._runs.take
 
     def largest(self, api_key: int) -> int:
@@ -70,7 +70,8 @@ class Router:
         else:
             return self._refused(frame, api_key, version, correlation_id, client_id_length, peer)
         body = frame[body_start(frame, client_id_length, flexible=flexible) :]
-        made = handler(self._broker, Request(version, body, peer, frame, client_id_length))
+        request, access = Request(version, body, peer, frame, client_id_length), self._broker.access
+        made = handler(self._broker, request) if access is None else access.handle(self._broker, api_key, handler, request)
         if type(made) is GeneratorType:  # an ABC's isinstance costs every fetch 0.2 us
             made = self._broker.generators.answer(cast(ResponseGenerator, made), len(frame))
         answer = cast(Answer, made)

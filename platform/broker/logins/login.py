@@ -53,6 +53,10 @@ class Answered:
     """Of the session. 0: it has no end."""
 
 
+NoteFailure = Callable[[str, str, str, str], None]
+"""Takes note of a failed login: the principal that the client claims to be, its host, the mechanism, the reason."""
+
+
 class Logins:
     """What all logins of a broker share."""
 
@@ -68,8 +72,10 @@ class Logins:
         max_reauth_ms: int,
         failed_delay_ms: int,
         within_ms: int,
+        note_failure: NoteFailure | None = None,
     ) -> None:
         """`exchange` begins one with a mechanism. `within_ms`: how long a login may take."""
+        self.note_failure = note_failure
         self.exchange = exchange
         self.worker = worker
         self.call_at = call_at
@@ -194,6 +200,9 @@ class Login:
             user=refused.user[:LONGEST_NAME],
             why=refused.why,
         )
+        if self._shared.note_failure is not None:
+            principal = str(Principal(USER, refused.user[:LONGEST_NAME]))
+            self._shared.note_failure(principal, self._peer.host, self._mechanism, refused.why)
 
 
 def _why(state: State, api_key: int, listener: str) -> str:

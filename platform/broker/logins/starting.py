@@ -9,7 +9,7 @@ from ..network.peer import Peer
 from ..settings.broker_settings import BrokerSettings
 from ..settings.login_settings import OAUTHBEARER, PLAIN
 from .exchange import Exchange
-from .login import Login, Logins
+from .login import Login, Logins, NoteFailure
 from .oauth_exchange import OAuthExchange
 from .oauth_keys import Keys
 from .plain_exchange import PlainExchange
@@ -18,9 +18,17 @@ from .users import Users
 
 
 def logins_of(
-    settings: BrokerSettings, loop: Loop, users: Users, worker: Worker, now_ms: Callable[[], int], failures: RateLimitedLog
+    settings: BrokerSettings,
+    loop: Loop,
+    users: Users,
+    worker: Worker,
+    now_ms: Callable[[], int],
+    failures: RateLimitedLog,
+    note_failure: NoteFailure | None = None,
 ) -> Callable[[Peer], Login]:
-    """Return what makes the guard of a connection to a listener with a login. `failures` logs and counts failed logins."""
+    """Return what makes the guard of a connection to a listener with a login. `failures` logs and counts failed logins;
+    `note_failure` writes them down.
+    """
     wanted = settings.logins
     assert wanted is not None, "a listener has a login"
     oauth = wanted.oauth
@@ -45,5 +53,6 @@ def logins_of(
         max_reauth_ms=wanted.max_reauth_ms,
         failed_delay_ms=wanted.failed_delay_ms,
         within_ms=settings.request_read_timeout_ms,
+        note_failure=note_failure,
     )
     return lambda peer: Login(shared, wanted.mechanisms[peer.listener], peer)

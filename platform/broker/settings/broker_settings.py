@@ -11,7 +11,7 @@ from pathlib import Path
 from ...runtime.http_access import is_loopback
 from ..errors import SettingsRefused
 from . import sources, topic_settings
-from .definitions import NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault
+from .definitions import AUTHORIZERS, NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, principals
 from .listeners import Listener, listener_parts, listeners_of, split
 from .login_settings import OF_LISTENER, OF_MECHANISMS, LoginSettings, login_settings
 from .sources import ENVIRONMENT_PREFIX, Given
@@ -57,6 +57,10 @@ class BrokerSettings:
     """None: metrics and health are not served. 0: the system chooses; the status file has the port."""
     auto_create_topics: bool = True
     """`auto.create.topics.enable`: a topic is created on first use."""
+    has_access_rules: bool = False
+    """`authorizer.class.name`: clients need rights."""
+    super_users: tuple[str, ...] = ()
+    allow_everyone_if_no_rule: bool = False
     logging_level: str = "INFO"
     logging_format: str = "json"
     num_partitions: int
@@ -143,6 +147,10 @@ def from_words(
     )
     _check_reach(listeners, values, faults)
     tls = tls_settings(values, is_needed=any(one.has_tls for one in listeners), faults=faults)
+    if values["super.users"] is not None and values["authorizer.class.name"] is None:
+        faults.append(
+            f"super.users: without access rules every client may do everything: give authorizer.class.name={AUTHORIZERS[0]}"
+        )
     if values["log.dirs"] is None and "log.dirs" not in given:
         faults.append("log.dirs is not given: say with --data, or in the file, which folder the logs are in")
     numbers = {number.field: _whole_number(name, given.get(name), number, faults) for name, number in NUMBERS.items()}
@@ -165,6 +173,9 @@ def from_words(
         http_token_file=None if values["http.token.file"] is None else Path(values["http.token.file"]),
         http_port=None if values["http.port"] is None else int(values["http.port"]),
         auto_create_topics=values["auto.create.topics.enable"] == "true",
+        has_access_rules=values["authorizer.class.name"] is not None,
+        super_users=principals(values["super.users"] or ""),
+        allow_everyone_if_no_rule=values["allow.everyone.if.no.acl.found"] == "true",
         logging_level=values["logging.level"] or "INFO",
         logging_format=values["logging.format"] or "json",
         topic_defaults=topic_defaults,

@@ -3,6 +3,7 @@
 Where Kafka has the setting, it has Kafka's name. A setting that would have no effect is not accepted: `NOT_HERE` refuses Kafka's
 common ones by name, with the reason."""
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -280,6 +281,24 @@ def _file(value: str) -> str | None:
     return None if value else "no file is named"
 
 
+AUTHORIZERS = (
+    "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "kafka.security.authorizer.AclAuthorizer",
+    "kafka.security.auth.SimpleAclAuthorizer",
+)
+"""Kafka's names for what decides by access rules. Here all mean the same one."""
+
+
+def _principals(value: str) -> str | None:
+    strange = [one for one in principals(value) if not re.fullmatch(r"[^:]+:.+", one)]
+    return f"{strange[0]!r} is not TYPE:NAME, such as User:admin" if strange else None
+
+
+def principals(value: str) -> tuple[str, ...]:
+    """Return the principals of a list that semicolons separate."""
+    return tuple(one.strip() for one in value.split(";") if one.strip())
+
+
 WORDS: Mapping[str, Word] = {
     "broker.id": Word(default="1", check=_broker_id, doc="Id of this broker in its cluster."),
     "log.dirs": Word(default=None, check=_folder, doc="Data folder: exactly one, used by this broker only."),
@@ -368,6 +387,21 @@ WORDS: Mapping[str, Word] = {
         default="false",
         check=_one_of("true", "false"),
         doc="Let other machines reach a listener without TLS, or without login: they can read, write and delete everything.",
+    ),
+    "authorizer.class.name": Word(
+        default=None,
+        check=_one_of(*AUTHORIZERS),
+        doc="The name of Kafka's authorizer turns the access rules (ACLs) on. Not set: every client may do everything.",
+    ),
+    "super.users": Word(
+        default=None,
+        check=_principals,
+        doc="Principals that may do everything, separated by semicolons: User:admin;User:broker.",
+    ),
+    "allow.everyone.if.no.acl.found": Word(
+        default="false",
+        check=_one_of("true", "false"),
+        doc="Whether everyone may use a resource that no access rule is about.",
     ),
     "auto.create.topics.enable": Word(
         default="true", check=_one_of("true", "false"), doc="Whether a topic is created when a client first asks for it."

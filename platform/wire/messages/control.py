@@ -6,7 +6,7 @@ Holds no table of served versions: the broker has it.
 
 import sys
 from collections.abc import Collection, Generator, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -39,6 +39,18 @@ MOST_ELEMENTS = 50_000
 """Elements of all arrays of one request together. Ten thousand partitions, each in its own topic, are 20,000."""
 
 
+class DecodedBody(bytes):
+    """Takes the place of a request's body that was decoded before: `message` is what decoding returns."""
+
+    message: Any
+
+    @classmethod
+    def of(cls, message: Any) -> "DecodedBody":
+        body = cls()
+        body.message = message
+        return body
+
+
 def decode_request(api_key: int, version: int, body: Body) -> Any:
     """Return the request as kio's dataclass; bytes behind it are ignored. Raises `UnsupportedVersion`, `MalformedFrame`.
 
@@ -48,7 +60,12 @@ def decode_request(api_key: int, version: int, body: Body) -> Any:
 
 
 def decode_in_steps(api_key: int, version: int, body: Body) -> Generator[None, None, Any]:
-    """Decode as `decode_request` does, and yield at each element of an array. `body` is copied before the first pause."""
+    """Decode as `decode_request` does, and yield at each element of an array. `body` is copied before the first pause.
+
+    A `DecodedBody` is not decoded again.
+    """
+    if type(body) is DecodedBody:
+        return body.message
     old = old_versions.TABLE.get((api_key, version))
     if old is not None:
         request = yield from _decode("request", api_key, old.read_as, bytes(body) + old.missing)
@@ -91,6 +108,22 @@ def prepare(api_key: int, version: int) -> None:
     """Import and make what writes the request and reads its answer; else that is done at their first use."""
     _layout("request", api_key, version)
     entity_reader(message_type("response", api_key, version))
+
+
+def fields_of(message: Any) -> dict[str, Any]:
+    """Return a decoded message as a mapping that `encode_request` and `encode_response` take."""
+    mapping: dict[str, Any] = {}
+    for field in fields(message):
+        value = getattr(message, field.name)
+        if isinstance(value, tuple):
+            value = [fields_of(one) if is_dataclass(one) else one for one in value]
+        elif isinstance(value, timedelta):
+            mapping[f"{field.name}_ms"] = milliseconds(value)
+            continue
+        elif is_dataclass(value):
+            value = fields_of(value)
+        mapping[field.name] = value
+    return mapping
 
 
 def milliseconds(duration: timedelta) -> int:
@@ -150,6 +183,7 @@ def _layout(side: Side, api_key: int, version: int) -> Layout:
 __all__ = [
     "API_VERSIONS_KEY",
     "BYTE_OFFSETS",
+    "DecodedBody",
     "RequestHeader",
     "decode_api_versions",
     "decode_in_steps",

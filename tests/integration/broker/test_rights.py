@@ -1,0 +1,220 @@
+"""Two brokers with access rules and users that log in, and administration clients of every kind. Real processes and ZooKeeper."""
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    NewTopic,
+    ResourcePatternType,
+    ResourceType,
+)
+from kafka.admin import (
+    ACL,
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    KafkaAdminClient,
+    ResourcePattern,
+    ResourcePatternFilter,
+)
+from kafka.admin import ResourceType as PythonResourceType
+
+from headrace.cli.main import main
+from tests.support.broker import BrokerProcess
+from tests.support.login_broker import log_in
+from tests.support.processes import eventually, free_port
+from tests.support.raw_kafka import RawClient, batch
+
+SECRET = "planted-rights-8123"
+DENIED = 29
+
+
+class WithRights(BrokerProcess):
+    """A broker whose clients log in, and need rights."""
+
+    def __init__(self, folder: Path, zookeeper: str, number: int) -> None:
+        port = free_port()
+        words = {
+            "listeners": f"SASL_PLAINTEXT://127.0.0.1:{port}",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512,PLAIN",
+            "sasl.inter.broker.username": "broker",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:broker;User:admin",
+        }
+        environment = {"HEADRACE_BROKER_SASL_INTER_BROKER_PASSWORD": SECRET}
+        super().__init__(folder / str(number), zookeeper, broker_id=number, port=port, settings=words, environment=environment)
+
+
+def client_settings(brokers: list[WithRights], user: str) -> dict[str, str]:
+    return {
+        "bootstrap.servers": ",".join(one.address for one in brokers),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": user,
+        "sasl.password": SECRET,
+    }
+
+
+@pytest.fixture(scope="module")
+def brokers(zookeeper: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[WithRights]]:
+    folder = tmp_path_factory.mktemp("brokers")
+    (folder / "password").write_text(SECRET)
+    for user in ("broker", "admin", "alice"):
+        assert main(["user", "add", user, "--zookeeper", zookeeper, "--password-file", str(folder / "password")]) == 0
+    started = [WithRights(folder, zookeeper, number).start() for number in (1, 2)]
+    yield [*started]  # type: ignore[list-item]
+    for one in started:
+        one.stop()
+
+
+@pytest.fixture
+def admin(brokers: list[WithRights]) -> AdminClient:
+    return AdminClient(client_settings(brokers, "admin"))
+
+
+def binding(topic: str, operation: AclOperation, *, principal: str = "User:alice") -> AclBinding:
+    allow, literal = AclPermissionType.ALLOW, ResourcePatternType.LITERAL
+    return AclBinding(ResourceType.TOPIC, topic, literal, principal, "*", operation, allow)
+
+
+def test_a_right_that_is_given_and_taken_is_known_to_all_brokers_within_a_second(
+    brokers: list[WithRights], admin: AdminClient, topic: str
+) -> None:
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(20)
+    clients = [RawClient(one.port) for one in brokers]
+    for client in clients:
+        log_in(client, "alice", SECRET)
+
+    def errors() -> set[int]:
+        asked = {"replica_id": -1, "isolation_level": 0, "topics": []}
+        found = set()
+        for client in clients:
+            partitions = [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}]
+            answer = client.ask(2, 5, {**asked, "topics": [{"name": topic, "partitions": partitions}]})
+            found.add(int(answer.topics[0].partitions[0].error_code))
+        return found
+
+    assert errors() == {DENIED}
+    rule = binding(topic, AclOperation.DESCRIBE)
+    for begin, wanted in ((lambda: admin.create_acls([rule])[rule], False), (lambda: deleted(admin, topic), True)):
+        begin().result(20)
+        begun = time.monotonic()
+        eventually(lambda wanted=wanted: (DENIED in errors()) is wanted and len(errors() & {DENIED}) == wanted, within_ms=5_000)
+        took = time.monotonic() - begun
+        print(f"known to both brokers after {took * 1000:.0f} ms")
+    for client in clients:
+        client.close()
+
+
+def deleted(admin: AdminClient, topic: str) -> object:
+    any_, all_ = AclPermissionType.ANY, ResourcePatternType.ANY
+    wanted = AclBindingFilter(ResourceType.TOPIC, topic, all_, None, None, AclOperation.ANY, any_)
+    return admin.delete_acls([wanted])[wanted]
+
+
+def test_confluents_admin_client_makes_finds_and_deletes_rules(admin: AdminClient, topic: str) -> None:
+    rules = [binding(topic, AclOperation.READ), binding(topic, AclOperation.WRITE)]
+    for future in admin.create_acls(rules).values():
+        future.result(20)
+    match = AclBindingFilter(
+        ResourceType.TOPIC, topic, ResourcePatternType.MATCH, None, None, AclOperation.ANY, AclPermissionType.ANY
+    )
+    assert {*admin.describe_acls(match).result(20)} == {*rules}
+    assert {*deleted(admin, topic).result(20)} == {*rules}  # type: ignore[attr-defined]
+    assert admin.describe_acls(match).result(20) == []
+
+
+def test_kafka_pythons_admin_client_makes_finds_and_deletes_rules(brokers: list[WithRights], topic: str) -> None:
+    python = KafkaAdminClient(
+        bootstrap_servers=brokers[0].address,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_plain_username="admin",
+        sasl_plain_password=SECRET,
+    )
+    rule = ACL(
+        principal="User:alice",
+        host="*",
+        operation=ACLOperation.READ,
+        permission_type=ACLPermissionType.ALLOW,
+        resource_pattern=ResourcePattern(PythonResourceType.TOPIC, topic),
+    )
+    wanted = ACLFilter(
+        principal=None,
+        host=None,
+        operation=ACLOperation.ANY,
+        permission_type=ACLPermissionType.ANY,
+        resource_pattern=ResourcePatternFilter(PythonResourceType.TOPIC, topic, ACLResourcePatternType.ANY),
+    )
+    try:
+        made = python.create_acls([rule])
+        assert made["failed"] == []
+        found, _ = python.describe_acls(wanted)
+        assert [(one.principal, one.operation) for one in found] == [("User:alice", ACLOperation.READ)]
+        assert len(python.delete_acls([wanted])[0][1]) == 1
+        assert python.describe_acls(wanted)[0] == []
+    finally:
+        python.close()
+
+
+def test_a_client_without_a_right_is_told_and_the_denial_is_in_the_log(
+    brokers: list[WithRights],
+    admin: AdminClient,
+    topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    told: list[str] = []
+    alice = AdminClient(client_settings(brokers, "alice"))
+    producer = Producer(client_settings(brokers, "alice"))
+    with pytest.raises(Exception, match=r"TOPIC_AUTHORIZATION_FAILED|authorization"):
+        alice.create_topics([NewTopic("mine", 1, 1)])["mine"].result(20)
+    rule = binding(topic, AclOperation.DESCRIBE)
+    admin.create_acls([rule])[rule].result(20)
+    producer.produce(topic, b"a", on_delivery=lambda error, _: told.append(error.name()))
+    producer.flush(20)
+    assert told == ["TOPIC_AUTHORIZATION_FAILED"]
+    eventually(lambda: any('"kind": "denied"' in one.log and topic in one.log for one in brokers), what="the denial is logged")
+    assert not any(SECRET in one.log for one in brokers)
+    file = tmp_path / "admin.properties"
+    words = {**client_settings(brokers, "admin"), "bootstrap.servers": brokers[0].address}
+    file.write_text("".join(f"{name}={value}\n" for name, value in words.items()))
+    file.chmod(0o600)
+    monkeypatch.setenv("HEADRACE_CLIENT_CONFIG", str(file))
+
+    def tailed() -> list[tuple[str, str]]:
+        if main(["access", "tail", "--json", "--bootstrap", brokers[0].address]) != 0:
+            return []
+        events = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+        return [(one["principal"], one["name"]) for one in events if one["kind"] == "denied"]
+
+    eventually(lambda: ("User:alice", topic) in tailed(), within_ms=20_000, what="the denial is a record")
+
+
+def test_rules_stay_in_force_over_a_restart(brokers: list[WithRights], admin: AdminClient, topic: str) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    rule = binding(topic, AclOperation.WRITE)
+    admin.create_acls([rule])[rule].result(20)
+    for one in brokers:
+        one.kill()
+        one.restart()
+    partition_errors = set()
+    for one in brokers:
+        with RawClient(one.port) as client:
+            log_in(client, "alice", SECRET)
+            partition_errors.add(int(client.produce(topic, batch(b"a")).error_code))
+            assert client.produce("other", batch(b"a")).error_code == DENIED
+    assert 0 in partition_errors
+    assert DENIED not in partition_errors
