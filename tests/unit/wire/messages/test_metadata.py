@@ -11,28 +11,33 @@ NO_OPERATIONS = -(2**31)
 ID = UUID(int=0x0123456789ABCDEF0123456789ABCDEF)
 BROKERS = {2: ("b.example", 9_093), 1: ("127.0.0.1", 9_092)}
 PLACES: list[metadata.Place] = [
-    (0, 1, (1,)),
-    (1, 2, (2, 1)),
-    (2, metadata.NO_LEADER, (7,)),
-    (3, metadata.NO_LEADER, ()),
-    (300, 2, (2,)),
+    (0, 1, (1,), None),
+    (1, 2, (2, 1), None),
+    (2, metadata.NO_LEADER, (7,), None),
+    (3, metadata.NO_LEADER, (), None),
+    (4, 2, (2, 1, 7), metadata.Standing(9, (2, 1), (7,))),
+    (5, metadata.NO_LEADER, (7,), metadata.Standing(3, (7,), (7,))),
+    (6, 1, (1,), metadata.Standing(4, (1,), ())),
+    (300, 2, (2,), None),
 ]
 
 
 def as_kio_writes_it(version: int, cluster_id: str | None) -> bytes:
-    def partition(index: int, leader: int, replicas: list[int]) -> dict[str, object]:
+    def partition(index: int, leader: int, replicas: list[int], standing: metadata.Standing | None) -> dict[str, object]:
+        if standing is None:
+            standing = metadata.Standing(-1, [leader] if leader >= 0 else [], [] if leader >= 0 else replicas)
         return {
             "error_code": ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             "partition_index": index,
             "leader_id": leader,
-            "leader_epoch": -1,
+            "leader_epoch": standing.leader_epoch,
             "replica_nodes": replicas,
-            "isr_nodes": [leader] if leader >= 0 else [],
-            "offline_replicas": [] if leader >= 0 else replicas,
+            "isr_nodes": list(standing.in_sync),
+            "offline_replicas": list(standing.offline),
         }
 
     topics = [
-        ("clicks", ID, 0, False, [partition(index, leader, list(replicas)) for index, leader, replicas in PLACES]),
+        ("clicks", ID, 0, False, [partition(index, leader, list(replicas), known) for index, leader, replicas, known in PLACES]),
         ("_internal", None, 0, True, []),
         ("x" * 200 if version < 12 else None, None, 3, False, []),
     ]
