@@ -36,7 +36,9 @@ MECHANISMS = ("SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN", "OAUTHBEARER")
 class LoggedIn(BrokerProcess):
     """A broker process with a SASL_SSL listener for clients and one for brokers; `ports` by their names."""
 
-    def __init__(self, folder: Path, zookeeper: str, number: int, authority: Authority, endpoint: TokenEndpoint) -> None:
+    def __init__(
+        self, folder: Path, zookeeper: str, number: int, authority: Authority, endpoint: TokenEndpoint, **more: object
+    ) -> None:
         self.ports = {name: free_port() for name in NAMES}
         listeners = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
         words = {
@@ -52,6 +54,7 @@ class LoggedIn(BrokerProcess):
             "sasl.oauthbearer.jwks.endpoint.url": endpoint.jwks_url,
             "sasl.oauthbearer.expected.issuer": ISSUER,
             "sasl.oauthbearer.expected.audience": AUDIENCE,
+            **{name.replace("_", "."): value for name, value in more.items()},
         }
         environment = {"HEADRACE_BROKER_SASL_INTER_BROKER_PASSWORD": PLANTED}
         super().__init__(

@@ -15,34 +15,29 @@ PLACES: list[metadata.Place] = [
     (1, 2, (2, 1), None),
     (2, metadata.NO_LEADER, (7,), None),
     (3, metadata.NO_LEADER, (), None),
-    (4, 2, (2, 1, 7), metadata.Standing(5, (2, 1), (7,))),
-    (5, metadata.NO_LEADER, (1, 7), metadata.Standing(9, (7,), (7,))),
+    (4, 2, (2, 1, 7), metadata.Standing(9, (2, 1), (7,))),
+    (5, metadata.NO_LEADER, (7,), metadata.Standing(3, (7,), (7,))),
+    (6, 1, (1,), metadata.Standing(4, (1,), ())),
     (300, 2, (2,), None),
 ]
 
 
 def as_kio_writes_it(version: int, cluster_id: str | None) -> bytes:
     def partition(index: int, leader: int, replicas: list[int], standing: metadata.Standing | None) -> dict[str, object]:
-        alone = metadata.Standing(-1, [leader] if leader >= 0 else [], [] if leader >= 0 else replicas)
-        epoch, in_sync, offline = standing or alone
+        if standing is None:
+            standing = metadata.Standing(-1, [leader] if leader >= 0 else [], [] if leader >= 0 else replicas)
         return {
             "error_code": ErrorCode.NONE if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
             "partition_index": index,
             "leader_id": leader,
-            "leader_epoch": epoch,
+            "leader_epoch": standing.leader_epoch,
             "replica_nodes": replicas,
-            "isr_nodes": list(in_sync),
-            "offline_replicas": list(offline),
+            "isr_nodes": list(standing.in_sync),
+            "offline_replicas": list(standing.offline),
         }
 
     topics = [
-        (
-            "clicks",
-            ID,
-            0,
-            False,
-            [partition(index, leader, list(replicas), standing) for index, leader, replicas, standing in PLACES],
-        ),
+        ("clicks", ID, 0, False, [partition(index, leader, list(replicas), known) for index, leader, replicas, known in PLACES]),
         ("_internal", None, 0, True, []),
         ("x" * 200 if version < 12 else None, None, 3, False, []),
     ]
