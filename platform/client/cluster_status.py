@@ -83,7 +83,7 @@ def _problems(topic: str, place: PartitionPlace, live: set[int], min_insync_repl
     away = [broker_id for broker_id in place.replicas if broker_id not in live]
     lagging = [broker_id for broker_id in place.replicas if broker_id in live and broker_id not in place.in_sync_replicas]
     if place.leader < 0:
-        yield problem(Kind.NO_LEADER, _remedy_without_leader(topic, place, live, away))
+        yield problem(Kind.NO_LEADER, _remedy_without_leader(place, live, away))
         return
     remedy = (
         f"start {_brokers(away)}" if away else f"look at the log of {_brokers(lagging)}: it has not caught up with its leader"
@@ -96,14 +96,14 @@ def _problems(topic: str, place: PartitionPlace, live: set[int], min_insync_repl
         yield problem(Kind.LED_ELSEWHERE, f"`headrace cluster elect` lets broker {place.replicas[0]} lead again")
 
 
-def _remedy_without_leader(topic: str, place: PartitionPlace, live: set[int], away: list[int]) -> str:
+def _remedy_without_leader(place: PartitionPlace, live: set[int], away: list[int]) -> str:
     if len(place.replicas) == 1:
         return f"start {_brokers(away or place.replicas)}: it has the only replica"
     members_away = [broker_id for broker_id in place.in_sync_replicas if broker_id not in live]
     if place.in_sync_replicas and len(members_away) == len(place.in_sync_replicas):
         return (
-            f"start one of {_brokers(members_away)}: no other replica has all records; if none can come back, "
-            f"`headrace partition recover {topic} {place.partition} --dry-run` says what each replica would lose"
+            f"start one of {_brokers(members_away)}: no other replica has all records; if none can come back, the "
+            "partition stays closed, and its records are in the mirror's copy"
         )
     return "a replica takes over within seconds; if none does, look at the brokers' logs"
 

@@ -108,7 +108,7 @@ def outcome(placed: Placement | None, kind: int) -> Outcome:
     if kind == Election.UNCLEAN:
         if placed.leader != NO_LEADER:
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {placed.leader} leads this partition"
-        why = "a replica without all acknowledged records never leads: see `headrace partition recover --dry-run`"
+        why = "a replica without all acknowledged records never leads: start a broker of the in-sync set"
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why
     preferred = placed.replicas[0]
     if placed.leader == preferred:

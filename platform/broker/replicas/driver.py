@@ -79,14 +79,28 @@ class ReplicaDriver(MachineRunner):
             return ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker does not lead {self.topic}-{self.index}: look up its leader"
         if acks == -1:
             least = self.machine.min_insync_replicas
-            if len(node.members) < least:
+            count = self._heard_members(node) if least > 1 else len(node.members)
+            if count < least:
                 return (
                     ErrorCode.NOT_ENOUGH_REPLICAS,
-                    f"{len(node.members)} replicas of {self.topic}-{self.index} are in sync, min.insync.replicas is {least}",
+                    f"{count} replicas of {self.topic}-{self.index} are in sync, min.insync.replicas is {least}",
                 )
             if len(self._waiters) + len(self.machine.producers) >= MOST_WAITERS:
                 return ErrorCode.NOT_ENOUGH_REPLICAS, f"{MOST_WAITERS} acknowledgements wait for the followers already"
         return None
+
+    def _heard_members(self, node: State) -> int:
+        """Return how many members can acknowledge now: the set is never made smaller than min.insync.replicas."""
+        role = self.machine.role
+        if not isinstance(role, Leading):
+            return 0
+        since_ms = self._world.now_ms - self.machine.silent_ms
+        count = 0
+        for member in node.members:
+            progress = role.progress.get(member.broker_id)
+            heard_ms = role.began_ms if progress is None else max(role.began_ms, progress.heard_ms)
+            count += member.broker_id == self.machine.broker_id or heard_ms > since_ms
+        return count
 
     def when_acknowledged(self, timeout_ms: int, done: Acknowledged) -> None:
         self._new_waiters.append((self._world.now_ms + max(1, timeout_ms), done))

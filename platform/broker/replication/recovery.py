@@ -1,6 +1,6 @@
 """What is lost when every member of the set has lost its life, and which replica goes on. Pure.
 
-`headrace partition recover --dry-run` shows a `Plan` before anything is decided.
+A `Plan` is for an operator, before anything is decided. No command shows it yet.
 """
 
 from collections.abc import Sequence

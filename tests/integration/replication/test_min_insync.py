@@ -29,7 +29,15 @@ def test_with_one_replica_of_three_left_acks_all_is_not_acknowledged_until_anoth
     outcomes: list[KafkaError | None] = []
     producer = Producer({"bootstrap.servers": whole.address, "enable.idempotence": True, "message.timeout.ms": 60_000})
     producer.produce(topic, b"waits", partition=0, on_delivery=lambda error, _: outcomes.append(error))
-    producer.flush(3)
+    once = Producer({"bootstrap.servers": whole.address, "acks": "all", "retries": 0})
+
+    def refusal() -> int | None:
+        refused: list[KafkaError | None] = []
+        once.produce(topic, b"refused", partition=0, on_delivery=lambda error, _: refused.append(error))
+        once.flush(20)
+        return None if refused[0] is None else refused[0].code()
+
+    eventually(lambda: refusal() == KafkaError.NOT_ENOUGH_REPLICAS, within_ms=20_000, what="refused as Kafka refuses it")
     assert outcomes == []
     whole.brokers[next(iter(whole.brokers.keys() - {leader}))].restart()
     assert producer.flush(60) == 0

@@ -7,9 +7,9 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.integration.broker.test_logins import CLIENT, PASSWORD, PLANTED, LoggedIn, user
 from tests.support.certificates import Authority
 from tests.support.login_broker import log_in
+from tests.support.login_process import CLIENT, PASSWORD, PLANTED, LoggedIn, user
 from tests.support.processes import eventually
 from tests.support.raw_kafka import Closed, RawClient
 from tests.support.tls_broker import trusting
