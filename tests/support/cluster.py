@@ -43,12 +43,27 @@ class BrokerCluster:
 
     def create(self, topic: str, partitions: int = 1, *, replicas: int = 3, config: Mapping[str, str] | None = None) -> None:
         """Create a topic and return when all its replicas are in sync."""
+        running = {one for one, broker in self.brokers.items() if broker.process.is_running()}
+        for broker_id in running:
+            eventually(
+                lambda broker_id=broker_id: self._known_to(broker_id) == running,  # type: ignore[misc]
+                what=f"broker {broker_id} knows {running}",
+            )
         cluster = self.client()
         try:
             assert create_topic(cluster, topic, partitions, dict(config or {}), replication_factor=replicas)
         finally:
             cluster.close()
         self.await_in_sync(topic, replicas)
+
+    def _known_to(self, broker_id: int) -> set[int]:
+        cluster = Cluster(self.brokers[broker_id].address, client_id="test-cluster", request_timeout_ms=5_000)
+        try:
+            return set(topic_admin.describe_cluster(cluster).brokers)
+        except ClientError:
+            return set()
+        finally:
+            cluster.close()
 
     def client(self) -> Cluster:
         return Cluster(self.address, client_id="test-cluster", request_timeout_ms=5_000)

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TypeVar
@@ -14,22 +15,32 @@ T = TypeVar("T")
 
 LOWEST_PORT = 20_000
 """Below are the ports that services are known by."""
+MOST_WORKERS = 8
+WORKER = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % MOST_WORKERS
+_given: deque[int] = deque(maxlen=500)
+"""Ports of late: their servers may not listen yet."""
 
 
 def free_port() -> int:
     """Return a loopback port that nothing listens on now and that the system gives to no client as its own.
 
     Else a client that calls a server while it is down could be given the server's port, be connected to itself, and keep the
-    server from coming back.
+    server from coming back. No other worker of pytest is given the port, nor this one again before its server listens.
     """
     clients = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    choices = (clients - LOWEST_PORT) // MOST_WORKERS
     for _ in range(1_000):
         with socket.socket() as probe:
-            port = secrets.randbelow(clients - LOWEST_PORT) + LOWEST_PORT if clients > LOWEST_PORT else 0
+            port = 0
+            if choices > 0:
+                port = LOWEST_PORT + WORKER + MOST_WORKERS * secrets.randbelow(choices)
+                if port in _given:
+                    continue
             try:
                 probe.bind(("127.0.0.1", port))
             except OSError:
                 continue
+            _given.append(port)
             return int(probe.getsockname()[1])
     raise RuntimeError(f"no free port from {LOWEST_PORT} to {clients}")
 

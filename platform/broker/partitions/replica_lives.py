@@ -3,6 +3,7 @@
 `<data>/replica-lives.json` holds what the last process noted (`replication.lives.FolderNote`). It is written with the next start
 number before ZooKeeper's is raised, so that a start which dies between the two does not make the folder look like an older copy.
 A file that cannot be read counts as none: the folder then has new lives, and catches up before it is trusted again.
+On a full disk the file is emptied, which needs no room, so that a broker starts there.
 """
 
 import json
@@ -15,7 +16,7 @@ from typing import Protocol
 
 from ...coordination.errors import ConnectionUnsure, CoordinationError, VersionConflict
 from ...runtime.logs import get_logger
-from ...runtime.whole_file import replace_file
+from ...runtime.whole_file import is_disk_full, replace_file
 from ..log.segment import boot_id
 from ..replication.lives import FolderNote, Lives, at_start
 
@@ -108,12 +109,28 @@ class ReplicaLives:
             "has_failed_flush": note.has_failed_flush,
             "has_lost_memory": self._has_lost_memory,
         }
-        replace_file(self._data / FILE, json.dumps(words).encode(), is_durable=True)
+        try:
+            replace_file(self._data / FILE, json.dumps(words).encode(), is_durable=True)
+        except OSError as error:
+            if not is_disk_full(error):
+                raise
+            self._empty(error)
         fd = os.open(self._data, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def _empty(self, error: OSError) -> None:
+        fd = os.open(self._data / FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            os.ftruncate(fd, 0)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        log.warning(
+            "replica_lives_not_noted", why=str(error), what_follows="after the next start the replicas here catch up again"
+        )
 
 
 def _read(path: Path) -> tuple[FolderNote | None, bool]:

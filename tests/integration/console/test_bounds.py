@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.console import unread
 from headrace.console.answers import Answers
 from headrace.console.asked import Asked
 from headrace.console.pages import groups, messages
@@ -67,7 +68,7 @@ def test_what_a_group_has_not_read_is_estimated_beyond_a_bound_and_partitions_ar
     assert "Nothing has moved yet" in groups.group_page(answers, from_start)
     order = {"group": "slow", "offsets": [["unread", 0, 0]]}
     assert groups.move(answers, order) == order
-    monkeypatch.setattr(groups, "COUNTED_BYTES", 1)
+    monkeypatch.setattr(unread, "COUNTED_BYTES", 1)
     assert "about " in groups.group_page(answers, Asked({"group": "slow"})).partition("<tbody>")[2]
     monkeypatch.setattr(groups, "MOST_PARTITIONS", 0)
     assert "more partitions:" in groups.group_page(answers, Asked({"group": "slow"}))

@@ -1,5 +1,6 @@
 """What a replica's folder and a broker's data folder note: durable, whole after a crash, and never trusted when damaged."""
 
+import errno
 import json
 from pathlib import Path
 from uuid import UUID
@@ -181,6 +182,27 @@ def test_an_older_copy_of_the_folder_and_a_damaged_note_are_not_trusted(tmp_path
     damaged = lives(tmp_path, numbers)
     assert damaged.of_folder("t").disk != first.disk
     assert damaged.has_lost_memory
+
+
+def test_on_a_full_disk_a_process_begins_and_no_life_outlasts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that was killed on a full disk starts there, and serves."""
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    numbers = Numbers()
+    first = lives(tmp_path, numbers).of_folder("t")
+    with monkeypatch.context() as patch:
+        patch.setattr(replica_lives, "replace_file", full)
+        assert lives(tmp_path, numbers).of_folder("t") == first, "the folder has what it had"
+        assert lives(tmp_path, numbers).of_folder("t").disk != first.disk
+    after = lives(tmp_path, numbers)
+    assert after.of_folder("t").disk != first.disk
+    assert after.has_lost_memory
+    with monkeypatch.context() as patch:
+        patch.setattr(replica_lives, "replace_file", full)
+        after.flush_failed()
+    assert lives(tmp_path, numbers).of_folder("t").disk != after.of_folder("t").disk
 
 
 def test_a_start_that_dies_between_note_and_zookeeper_costs_no_life(tmp_path: Path) -> None:
