@@ -1,4 +1,7 @@
-"""Rounds of faults under load, drawn from a seed, and the checks at the end."""
+"""Rounds of faults under load, drawn from a seed, and the checks at the end.
+
+The sleeps are how long a fault lasts, drawn from the seed. What is to follow is awaited by a condition with a deadline.
+"""
 
 import random
 import shutil

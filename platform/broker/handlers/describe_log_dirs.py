@@ -43,7 +43,7 @@ def _partition(index: int, size_bytes: int) -> dict[str, Any]:
 
 
 def _sizes(broker: Broker, wanted: Any) -> Generator[None, None, dict[str, list[tuple[int, int]]]]:
-    """Return the sizes of the logs that are kept here, whoever leads them."""
+    """Return the sizes of the logs that are kept here, those of followers too."""
     asked: dict[str, set[int]] | None = None
     if wanted is not None:
         asked = {}

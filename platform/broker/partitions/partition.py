@@ -277,7 +277,7 @@ class PartitionTable:
         return list(self._by_topic)
 
     def kept(self) -> Iterator[Partition]:
-        """Yield every partition whose log is kept here, whoever leads it."""
+        """Yield every partition whose log is kept here, those of followers too."""
         yield from self
         yield from self._following.values()
 
