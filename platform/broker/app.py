@@ -257,7 +257,7 @@ class BrokerProcess:
             producer_ids=producer_ids,
             disk=disk,
             replicas=replicas,
-            ask_other=others.ask,
+            others=others,
             cold_reads=cold_reads,
             advertised={},
             supported=SUPPORTED,

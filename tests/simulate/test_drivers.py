@@ -264,3 +264,25 @@ def test_ticks_and_answers_are_left_out_while_too_much_waits_behind_the_disk(
     leader.run_job()
     assert not leader.driver._events
     assert leader.driver.leads, "the same epoch goes on"
+
+
+def test_a_leader_that_waits_for_its_disk_holds_few_events(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many appends of acks=1 and fetches come meanwhile."""
+    monkeypatch.setattr(driver, "MOST_EVENTS", 20)
+    cluster = whole(tmp_path)
+    leader = the_leader(cluster)
+    leader.driver._wait_for(lambda: None)
+    assert leader.jobs, "it waits for its disk"
+    for _ in range(200):
+        cluster.produce(acks=1)
+        for other in cluster.brokers.values():
+            if other is not leader:
+                other.driver.tick()
+        while cluster.messages:
+            cluster.deliver()
+    assert len(leader.driver._events) <= 20
+    while leader.jobs:
+        leader.run_job()
+    cluster.settle(20)
+    assert cluster.is_whole()
+    check(cluster)

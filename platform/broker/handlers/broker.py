@@ -25,6 +25,7 @@ from ..logins.users import Users
 from ..metrics import BrokerMetrics
 from ..partitions.catalog import Catalog, ReplicaAssignment
 from ..partitions.cold_reads import ColdReads
+from ..partitions.other_brokers import OtherBrokers
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..replicas.replicas import Replicas
@@ -41,32 +42,6 @@ PLATFORM_REPLICAS = 3
 
 Answer = bytes | Chunks | DeferredResponse | None
 Done = Callable[[bool | Exception], None]
-
-
-class AskOther(Protocol):
-    """Sends one request to another broker: see `OtherBrokers.ask`."""
-
-    def __call__(
-        self,
-        broker_id: int,
-        api_key: int,
-        version: int,
-        message: Mapping[str, object],
-        done: Callable[[Any], None],
-        failed: Callable[[Exception], None],
-        /,
-    ) -> None: ...
-
-
-def _nobody_to_ask(
-    broker_id: int,
-    api_key: int,
-    version: int,
-    message: Mapping[str, object],
-    done: Callable[[Any], None],
-    failed: Callable[[Exception], None],
-) -> None:
-    failed(ConnectionError(f"broker {broker_id} is not there"))
 
 
 class Topics(Protocol):
@@ -141,8 +116,9 @@ class Broker:
     access: AccessControl | None = None
     """Holds requests to the access rules. None: every client may do everything."""
     replicas: Replicas | None = None
-    ask_other: AskOther = _nobody_to_ask
     """None: only topics of one replica are served."""
+    others: OtherBrokers | None = None
+    """None: this broker is alone."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     generators: ResponseGenerators = field(init=False)

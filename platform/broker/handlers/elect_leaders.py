@@ -75,16 +75,22 @@ def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]
         _take_over(broker, broker.replicas, partition, broker.loop.now_ms + LONGEST_MS, done)
         return
 
-    def answered(answer: Any) -> None:
-        (one,) = (one for found in answer.replica_election_results for one in found.partition_result)
-        done((ErrorCode(int(one.error_code)), one.error_message))
-
     def failed(error: Exception) -> None:
         done((ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {preferred} is preferred and does not answer: {error}"))
 
+    def answered(answer: Any) -> None:
+        found = [one for of_topic in answer.replica_election_results for one in of_topic.partition_result]
+        if len(found) == 1:
+            done((ErrorCode(int(found[0].error_code)), found[0].error_message))
+        else:
+            failed(ConnectionError(f"it told {len(found)} outcomes, error {answer.error_code}"))
+
     asked = {"election_type": int(Election.PREFERRED), "timeout_ms": LONGEST_MS}
     topics = [{"topic": topic, "partitions": [index]}]
-    broker.ask_other(preferred, KEY, ASKED_VERSION, {**asked, "topic_partitions": topics}, answered, failed)
+    if broker.others is None:
+        failed(ConnectionError("this broker knows no others"))
+        return
+    broker.others.ask(preferred, KEY, ASKED_VERSION, {**asked, "topic_partitions": topics}, answered, failed)
 
 
 def _take_over(broker: Broker, replicas: Replicas, partition: Partition, until_ms: int, done: Callable[[Outcome], None]) -> None:

@@ -124,7 +124,7 @@ class ReplicaDriver(MachineRunner):
         if waiters:
             self._put(partial(self._growth, self._token(*waiters)))
         else:
-            self._put(lambda: events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
+            self._log_has_changed()
 
     def _growth(self, token: int) -> events.Event:
         if isinstance(self.machine.role, Leading):
@@ -216,7 +216,9 @@ class ReplicaDriver(MachineRunner):
             )
 
     def take_fetch(self, fetch: ReplicaFetch) -> None:
-        """Give a follower's fetch to the machine, with what this log holds there."""
+        """Give a follower's fetch to the machine, with what this log holds there. One too many is lost, and repeated."""
+        if len(self._events) >= MOST_EVENTS:
+            return
 
         def event() -> events.Event:
             known = (None, None) if self.machine.is_cutting else self._log.batch_before(fetch.written_offset)

@@ -118,6 +118,12 @@ class MachineRunner(ABC):
         if not self._is_stepping and not self._is_busy:
             self._run()
 
+    def _log_has_changed(self) -> None:
+        """Tell the machine of the log as it is when its turn comes: once, however often that was while it waited for the disk."""
+        self._is_log_changed = True
+        if not self._is_stepping and not self._is_busy:
+            self._run()
+
     def _run(self) -> None:
         self._is_stepping = True
         try:

@@ -134,15 +134,19 @@ def commit_offsets(
             _check(one.error_code, f"OffsetCommit of {group!r} for {topic.name}-{one.partition_index}", coordinator)
 
 
+def topics_asked(partitions: Sequence[TopicPartition] | None) -> list[dict[str, Any]] | None:
+    """Return the topics of an OffsetFetch of these partitions; None, for all, where they are None."""
+    if partitions is None:
+        return None
+    by_topic: dict[str, list[int]] = {}
+    for name in partitions:
+        by_topic.setdefault(name.topic, []).append(name.partition)
+    return [{"name": topic, "partition_indexes": indexes} for topic, indexes in by_topic.items()]
+
+
 def fetch_offsets(coordinator: Connection, group: str, partitions: Sequence[TopicPartition] | None) -> dict[TopicPartition, int]:
     """Return the group's committed offsets of those of the partitions that have one (None: of all). Raises the first refusal."""
-    topics: list[dict[str, Any]] | None = None
-    if partitions is not None:
-        by_topic: dict[str, list[int]] = {}
-        for name in partitions:
-            by_topic.setdefault(name.topic, []).append(name.partition)
-        topics = [{"name": topic, "partition_indexes": indexes} for topic, indexes in by_topic.items()]
-    answer = _ask(coordinator, OFFSET_FETCH, {"group_id": group, "topics": topics})
+    answer = _ask(coordinator, OFFSET_FETCH, {"group_id": group, "topics": topics_asked(partitions)})
     _check(answer.error_code, f"OffsetFetch of {group!r}", coordinator)
     found: dict[TopicPartition, int] = {}
     for topic in answer.topics:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from ..connection import control_plane
 from ..connection.cluster import Cluster
 from ..connection.connection import Connection
+from ..consumer.group_requests import topics_asked
 from ..errors import ClientError, broker_error
 from ..fetch.fetched import TopicPartition
 
@@ -42,12 +43,7 @@ def committed(
     coordinator: Connection, names: Sequence[str], partitions: Sequence[TopicPartition] | None = None
 ) -> dict[str, dict[TopicPartition, Committed]]:
     """Return what each of these groups of one coordinator has committed: of these partitions, or of all. Raises its refusal."""
-    topics: list[dict[str, Any]] | None = None
-    if partitions is not None:
-        by_topic: dict[str, list[int]] = {}
-        for name in partitions:
-            by_topic.setdefault(name.topic, []).append(name.partition)
-        topics = [{"name": topic, "partition_indexes": indexes} for topic, indexes in by_topic.items()]
+    topics = topics_asked(partitions)
     version = coordinator.version(OFFSET_FETCH, OF_ONE, OF_MANY)
     found: dict[str, dict[TopicPartition, Committed]] = {}
     if version < OF_MANY:
