@@ -83,12 +83,12 @@ def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]
         if len(found) == 1:
             done((ErrorCode(int(found[0].error_code)), found[0].error_message))
         else:
-            failed(ConnectionError(f"it told {len(found)} outcomes, error {answer.error_code}"))
+            failed(ConnectionError(f"its answer names {len(found)} partitions, error {answer.error_code}"))
 
     asked = {"election_type": int(Election.PREFERRED), "timeout_ms": LONGEST_MS}
     topics = [{"topic": topic, "partitions": [index]}]
     if broker.others is None:
-        failed(ConnectionError("this broker knows no others"))
+        failed(ConnectionError("this broker is alone"))
         return
     broker.others.ask(preferred, KEY, ASKED_VERSION, {**asked, "topic_partitions": topics}, answered, failed)
 
