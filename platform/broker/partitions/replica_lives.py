@@ -40,6 +40,8 @@ class ReplicaLives:
     def __init__(self, data: Path, broker_id: int, boot: Callable[[], bytes] = boot_id.current) -> None:
         self._data, self._broker_id, self._boot = data, broker_id, boot
         self._note: FolderNote | None = None
+        self._is_written = False
+        """Whether the note is on disk."""
         self._has_lost_memory = False
 
     def begin(self, numbers: StartNumbers) -> "ReplicaLives":
@@ -85,7 +87,7 @@ class ReplicaLives:
 
     def flush_failed(self) -> None:
         """Note durably that a flush has failed: at the next start no life is kept. From any thread. Raises OSError."""
-        if not self._present.has_failed_flush:
+        if not (self._present.has_failed_flush and self._is_written):
             self._write(replace(self._present, has_failed_flush=True))
 
     def closed_cleanly(self) -> None:
@@ -98,7 +100,7 @@ class ReplicaLives:
         return self._note
 
     def _write(self, note: FolderNote) -> None:
-        self._note = note
+        self._note, self._is_written = note, False
         words = {
             "version": 1,
             "memory": note.lives.memory,
@@ -120,6 +122,7 @@ class ReplicaLives:
             os.fsync(fd)
         finally:
             os.close(fd)
+        self._is_written = True
 
     def _empty(self, error: OSError) -> None:
         fd = os.open(self._data / FILE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)

@@ -44,6 +44,8 @@ NEXT_IN_LINE_MS = 1_000
 """A partition that never had a leader gets the first of its replicas; the second one waits so long for it, the third twice."""
 MOST_AT_ONCE = 2_000
 """Swaps, and nodes to read, of one job."""
+NOTE_AGAIN_MS = 1_000
+"""After a failed flush could not be noted."""
 RESIGNED = -1
 """The epoch that a leader tells which has stopped: another replica is to take over."""
 
@@ -225,10 +227,15 @@ class Replicas:
         self._maintenance.forget_flush(target)
 
     def flush_has_failed(self) -> None:
-        def failed(error: Exception) -> None:
-            log.error("replica_lives_not_noted", why=str(error))
+        """Note it, and try until that has succeeded: without the note, the next start would trust this folder."""
 
-        self._threads.notes.submit(self._lives.flush_failed, lambda _: None, failed)
+        def failed(error: Exception) -> None:
+            self._faults.error("replica_lives_not_noted", why=str(error))
+            if self._is_running:
+                self._loop.call_at(self._loop.now_ms + NOTE_AGAIN_MS, self.flush_has_failed)
+
+        if not self._threads.notes.submit(self._lives.flush_failed, lambda _: None, failed):
+            failed(OSError("too much waits for the disk already"))
 
     def read_node(self, driver: ReplicaDriver) -> None:
         self._changed(driver.key)

@@ -205,6 +205,21 @@ def test_on_a_full_disk_a_process_begins_and_no_life_outlasts_it(tmp_path: Path,
     assert lives(tmp_path, numbers).of_folder("t").disk != after.of_folder("t").disk
 
 
+def test_a_failed_flush_that_could_not_be_noted_is_noted_by_the_next_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    numbers = Numbers()
+    failing = lives(tmp_path, numbers)
+    with monkeypatch.context() as patch:
+        patch.setattr(replica_lives, "replace_file", broken)
+        for _ in range(2):
+            with pytest.raises(OSError, match="Input/output"):
+                failing.flush_failed()
+    failing.flush_failed()
+    assert lives(tmp_path, numbers).of_folder("t").disk != failing.of_folder("t").disk
+
+
 def test_a_start_that_dies_between_note_and_zookeeper_costs_no_life(tmp_path: Path) -> None:
     numbers = Numbers()
     first = lives(tmp_path, numbers).of_folder("t")
