@@ -402,6 +402,7 @@ def access_control(broker: Broker, store: RuleStore, zookeeper: Worker) -> Acces
         zookeeper,
         Trail(broker.loop, broker.now_ms, metrics, AccessTopic(broker).take),
         metrics,
+        lambda after_ms, call: broker.loop.call_at(broker.loop.now_ms + after_ms, call),
         api_names={key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()},
         super_users=(*settings.super_users, str(BROKER)),
         allow_if_no_rule=settings.allow_everyone_if_no_rule,

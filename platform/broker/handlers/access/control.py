@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 log = get_logger(__name__)
 
+READ_AGAIN_MS = 1_000
 NAMED_IN_TRAIL = 10
 """Resources of one administrative request that its event names."""
 
@@ -53,12 +54,13 @@ class AccessControl:
         worker: Worker,
         trail: Trail,
         metrics: BrokerMetrics,
+        call_later: Callable[[int, Callable[[], None]], None],
         *,
         api_names: Mapping[int, str],
         super_users: Collection[str],
         allow_if_no_rule: bool,
     ) -> None:
-        """`worker` makes the calls of the store."""
+        """`worker` makes the calls of the store. `call_later` calls a function on the loop after so many milliseconds."""
         self.authorizer = Authorizer([], super_users)
         """Until the rules are read it denies everything, except to super users."""
         self.trail = trail
@@ -68,6 +70,8 @@ class AccessControl:
         self._settings = Authorizer([], super_users, allow_if_no_rule=allow_if_no_rule)
         self._store = store
         self._worker = worker
+        self._call_later = call_later
+        self._reads_again = False
         self._api_names = api_names
         self._seen = SeenTopics()
 
@@ -76,8 +80,21 @@ class AccessControl:
         self._take(self._read())
 
     def refresh(self) -> None:
-        """Read the rules again: they may have changed. What cannot be read changes nothing."""
-        self._submit(self._read, self._take, lambda error: log.error("rules_not_read", why=str(error)))
+        """Read the rules again: they may have changed. What cannot be read changes nothing, and is read again soon: a
+        right that was withdrawn is not to stay until the next change.
+        """
+
+        def failed(error: Exception) -> None:
+            log.error("rules_not_read", why=str(error))
+            if not self._reads_again:
+                self._reads_again = True
+                self._call_later(READ_AGAIN_MS, again)
+
+        def again() -> None:
+            self._reads_again = False
+            self.refresh()
+
+        self._submit(self._read, self._take, failed)
 
     def change(self, change: Callable[[frozenset[Rule]], Iterable[Rule]], done: Changed) -> None:
         """Replace the rules by what `change` makes of them. `done` gets those before, once the new ones are in force here, or the
