@@ -26,7 +26,7 @@ from ..partitions.replica_lives import ReplicaLives
 from ..partitions.replica_log import ReplicaLog
 from ..replication.facts import ReplicaFetch
 from ..replication.replica import Noted, Replica
-from ..replication.state import NO_LEADER
+from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
@@ -244,6 +244,17 @@ class Replicas:
 
     def read_node(self, driver: ReplicaDriver) -> None:
         self._changed(driver.key)
+
+    def look_at_node(self, driver: ReplicaDriver, done: Callable[[State | None], None]) -> None:
+        def read(found: ReplicaState | None) -> None:
+            done(None if found is None else state_of(found))
+
+        def failed(error: Exception) -> None:
+            self._faults.warning("replica_states_not_read", why=str(error))
+            done(None)
+
+        if not self._threads.states.submit(lambda: self._states.read(*driver.key), read, failed):
+            failed(OSError("too many calls to ZooKeeper wait already"))
 
     def ask_swap(self, driver: ReplicaDriver, swap: Swap) -> None:
         self._to_swap.append((driver, swap))
