@@ -55,6 +55,7 @@ from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
+from .replicas.asking import Peers
 from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
@@ -139,6 +140,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         wait_ms=settings.topic_creation_wait_ms,
         connect=machine.connect(settings),
     )
+    peers = Peers(asking, lambda: topics.catalog.brokers, machine.connect(settings))
     checkpoints = Checkpoints(loop, worker("checkpoints", loop.post))
     threads = Threads(
         states=worker("replica states", loop.post),
@@ -220,6 +222,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         disk=disk,
         replicas=replicas,
         others=others,
+        peers=peers,
         cold_reads=cold_reads,
         advertised={},
         supported=SUPPORTED,

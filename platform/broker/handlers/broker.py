@@ -1,4 +1,4 @@
-"""What handlers may use of the broker: built once by `app`, the same for every request.
+"""What handlers may use of the broker: built once by `assembly`, the same for every request.
 
 A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `DeferredResponse`; or None when
 the protocol has no response. It runs on the loop thread and never blocks. The handler of a request that may name very many things
@@ -29,6 +29,7 @@ from ..partitions.cold_reads import ColdReads
 from ..partitions.other_brokers import OtherBrokers
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
+from ..replicas.asking import Peers
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .access.control import AccessControl
@@ -120,6 +121,8 @@ class Broker:
     """None: only topics of one replica are served."""
     others: OtherBrokers | None = None
     """None: this broker is alone."""
+    peers: Peers | None = None
+    """Asks other brokers in this broker's own messages. None: this broker is alone."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     random_below: Callable[[int], int] = secrets.randbelow
