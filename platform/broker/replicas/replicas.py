@@ -4,6 +4,7 @@ Lives on the loop thread. ZooKeeper is asked on a thread of its own, so that tak
 all swaps and reads that are due go in one job. At rest, ZooKeeper is not asked at all: nodes are watched.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -101,6 +102,7 @@ class Replicas:
         self._catalog, self._note_states, self._wall_ms, self._silent_ms = catalog, note_states, wall_ms, silent_ms
         self._drivers: dict[Key, ReplicaDriver] = {}
         self._links: dict[int, Link] = {}
+        self._connection_numbers = itertools.count(1)
         self._watches: dict[Key, Callable[[], None]] = {}
         self._entries: dict[str, TopicEntry] = {}
         """The topics whose partitions are watched."""
@@ -264,7 +266,13 @@ class Replicas:
         link = self._links.get(to)
         if link is None:
             link = self._links[to] = Link(
-                self._loop, self._threads.connections, self._connect, self, to, (self.broker_id, self._lives.start_number)
+                self._loop,
+                self._threads.connections,
+                self._connect,
+                self,
+                to,
+                (self.broker_id, self._lives.start_number),
+                self._connection_numbers,
             )
             link.try_to_connect(self._catalog().brokers.get(to))
         link.tell(driver.key, fetch)
