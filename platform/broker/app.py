@@ -148,7 +148,10 @@ class BrokerProcess:
 
         pages.doing = f"asking ZooKeeper at {settings.zookeeper}"
         session = Session(
-            settings.zookeeper, session_timeout_ms=settings.zookeeper_session_timeout_ms, name=f"broker-{settings.broker_id}"
+            settings.zookeeper,
+            session_timeout_ms=settings.zookeeper_session_timeout_ms,
+            name=f"broker-{settings.broker_id}",
+            security=settings.zookeeper_security,
         )
         session.start(settings.zookeeper_connection_timeout_ms)
         started("ZooKeeper session", session.close)

@@ -18,8 +18,11 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
 from kazoo.retry import KazooRetry
 
-from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ZooKeeperUnreachable
+from .errors import ConnectionUnsure, CoordinationError, NodeForbidden, SessionClosed, ZooKeeperUnreachable
+from .greeting import why_no_session
+from .node_rights import TABLE
 from .polling import PollingHandler
+from .security import ZooKeeperSecurity, of_environment
 from .standing import SessionState, Standing
 from .tree import Tree
 
@@ -72,14 +75,16 @@ class Session:
         session_timeout_ms: int = 10_000,
         name: str,
         call_timeout_ms: int | None = None,
+        security: ZooKeeperSecurity | None = None,
     ) -> None:
         """`hosts_with_chroot` is `host:port[,host:port…][/chroot]`; a call waits at most `call_timeout_ms` (default: session
-        time).
+        time). `security`: None takes what the environment names (`security.VARIABLE`), else speaks in the clear.
         """
         if not SHORTEST_SESSION_MS <= session_timeout_ms <= LONGEST_SESSION_MS:
             raise ValueError(f"session_timeout_ms={session_timeout_ms}: {SHORTEST_SESSION_MS} to {LONGEST_SESSION_MS}")
         self.hosts, self.name, self.session_timeout_ms = hosts_with_chroot, name, session_timeout_ms
         self._call_timeout_ms = call_timeout_ms or session_timeout_ms
+        self._security = security
         self._lock = threading.Lock()  # guards the fields below; never held during a call or a callback
         # A fifth less than the server's session time: the clocks of two machines differ a little in speed.
         self._standing = Standing(lease_ms=session_timeout_ms * 4 // 5)
@@ -97,7 +102,9 @@ class Session:
         self._tree: Tree | None = None
 
     def start(self, timeout_ms: int = 15_000) -> "Session":
-        """Open the session, create the chroot, and return when the session is sure. Raises ZooKeeperUnreachable."""
+        """Open the session, create the chroot, and return when the session is sure. Raises ZooKeeperUnreachable, and
+        ZooKeeperConfigRefused.
+        """
         if self._client is not None:
             raise CoordinationError(f"the ZooKeeper session {self.name!r} was started before: make a new one")
         deadline = _now_ms() + timeout_ms
@@ -106,22 +113,27 @@ class Session:
             # kazoo waits for a server's greeting for the session time divided by the number of servers. A starting server may
             # accept a connection and never greet: with one server listed, the session would end before the second try.
             hosts = ",".join([hosts] * TRIES_IN_A_SESSION)
+        security = self._security or of_environment()
         client = KazooClient(
             hosts,
             timeout=self.session_timeout_ms / 1000,
             connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
-            handler=PollingHandler(),
+            handler=PollingHandler(None if security is None else security.context),
         )
         client.add_listener(self._on_kazoo_state)
-        self._client, self._tree = client, Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms)
+        rights = None if security is None or not security.sets_rights else security.identities
+        self._client = client
+        self._tree = Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms, identities=rights)
         try:
             client.start_async().wait(timeout_ms / 1000)
             if not client.connected:
-                raise ZooKeeperUnreachable(self.hosts, timeout_ms)
+                raise ZooKeeperUnreachable(self.hosts, timeout_ms, why_no_session(self.hosts.partition("/")[0], security))
             if chroot.strip("/"):
                 # kazoo cannot make a chroot of several steps from inside: make it first, then enter it.
-                self._tree.ensure(f"/{chroot.strip('/')}")
+                self._tree.ensure_chroot(f"/{chroot.strip('/')}")
                 client.chroot = f"/{chroot.strip('/')}"
+            if rights is not None:
+                self._make_roots()
             self._threads = [
                 threading.Thread(target=self._run, name=f"zk-{self.name}", daemon=True),
                 threading.Thread(target=self._run_lease, name=f"zk-lease-{self.name}", daemon=True),
@@ -136,6 +148,22 @@ class Session:
             self.close()
             raise
         return self
+
+    def _make_roots(self) -> None:
+        """Make each node of the table of rights that is missing, with its rights, before anything is made below it.
+
+        Brokers and operators may; for the others the nodes are there already, or their own calls say that they are denied.
+        """
+        tree = self.tree
+        try:
+            if not set(tree.children("/")) - {"zookeeper"}:
+                tree.set_rights("/")  # a tree without a chroot, which nobody has used yet
+            there = tree.existing(TABLE)
+            for path in TABLE:
+                if path not in there:
+                    tree.create(path, b"")
+        except NodeForbidden as error:
+            log.info("tree_not_prepared", extra={"fields": {"session": self.name, "error": str(error)}})
 
     def close(self) -> None:
         """End the session. Its ephemeral nodes disappear now, or at the session's timeout when the server cannot be reached."""
