@@ -65,6 +65,7 @@ from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
+from .replicas.asking import Peers
 from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
@@ -182,6 +183,7 @@ class BrokerProcess:
             wait_ms=settings.topic_creation_wait_ms,
             connect=connect_to_other(settings),
         )
+        peers = Peers(asking, lambda: topics.catalog.brokers, connect_to_other(settings))
         checkpoints = Checkpoints(loop, Worker("checkpoints", loop.post))
         threads = Threads(
             states=Worker("replica states", loop.post),
@@ -261,6 +263,7 @@ class BrokerProcess:
             disk=disk,
             replicas=replicas,
             others=others,
+            peers=peers,
             cold_reads=cold_reads,
             advertised={},
             supported=SUPPORTED,

@@ -28,6 +28,7 @@ from ..partitions.cold_reads import ColdReads
 from ..partitions.other_brokers import OtherBrokers
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
+from ..replicas.asking import Peers
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .access.control import AccessControl
@@ -119,6 +120,8 @@ class Broker:
     """None: only topics of one replica are served."""
     others: OtherBrokers | None = None
     """None: this broker is alone."""
+    peers: Peers | None = None
+    """Asks other brokers in this broker's own messages. None: this broker is alone."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     generators: ResponseGenerators = field(init=False)
