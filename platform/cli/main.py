@@ -31,6 +31,7 @@ COMMANDS = {
     "registry": "run the schema registry",
     "access": "what the brokers denied, failed logins, administrative changes",
     "user": "add, list and remove users of a cluster",
+    "security": "make certificates, users, rights and client files for every role",
     "cluster": "show the brokers, and the partitions that need attention",
     "topic": "list, create, describe, configure and delete topics",
     "group": "list and describe consumer groups, their lag, and move their offsets",

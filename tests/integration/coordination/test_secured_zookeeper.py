@@ -142,7 +142,7 @@ def test_an_open_tree_is_taken_over_and_opened_again(server: SecuredZooKeeper, o
     assert older.tree.rights("/config/users/shop") == OPEN
 
     def secure(*words: str, role: str = "operator") -> "subprocess.CompletedProcess[str]":
-        flags = ["--zookeeper", server.address + chroot, "--zookeeper-config", str(server.config(role))]
+        flags = ["--zookeeper", server.address + chroot, "--zookeeper-config", str(server.folder / role / "zookeeper.properties")]
         command = [sys.executable, "-m", "headrace.cli.main", "zookeeper", "secure", *flags, *words]
         return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
