@@ -20,9 +20,10 @@ _FAULTY = select.POLLERR | select.POLLHUP
 class PollingHandler(SequentialThreadingHandler):  # type: ignore[misc]
     """kazoo's handler, with another `select`, and connections with TLS as we have them everywhere."""
 
-    def __init__(self, tls: Callable[[], ssl.SSLContext] | None = None) -> None:
-        """`tls` returns the context of a new connection; None: connections are in the clear."""
-        super().__init__()
+    _tls: Callable[[], ssl.SSLContext] | None = None
+
+    def use_tls(self, tls: Callable[[], ssl.SSLContext]) -> None:
+        """Have connections from now on speak TLS. `tls` returns the context of a new one."""
         self._tls = tls
 
     def create_connection(self, *arguments: Any, **options: Any) -> Any:

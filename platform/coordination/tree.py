@@ -4,8 +4,6 @@ Reads and unconditional writes of a given value may be repeated without harm: th
 create, a conditional write and a transaction are sent once; when their outcome is unknown they raise ConnectionUnsure.
 """
 
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -32,6 +30,7 @@ from .errors import ConnectionUnsure, CoordinationError, NodeForbidden, SessionC
 from .node import Listing, Node, node_of
 from .node_rights import ANYONE, Entry, rights_of
 from .operations import Check, Create, Delete, Operation, Write
+from .surroundings import SYSTEM, Surroundings
 
 VALUE_LIMIT_BYTES = 900_000
 """Below jute.maxbuffer (1 MiB). The server closes the connection on a larger request and gives no reason."""
@@ -57,6 +56,7 @@ class Tree:
         *,
         name: str,
         call_timeout_ms: int,
+        surroundings: Surroundings = SYSTEM,
         identities: Mapping[str, Sequence[str]] | None = None,
     ) -> None:
         """`identities`: the names in certificates by role, whose rights new nodes get; None: everyone may change them."""
@@ -64,7 +64,8 @@ class Tree:
         self._identities = identities
         self._name = name
         self._call_timeout_ms = call_timeout_ms
-        self._closed = threading.Event()
+        self._now_ms = surroundings.monotonic_ms
+        self._closed = surroundings.event()
 
     def close(self) -> None:
         """Refuse every call from now on."""
@@ -186,7 +187,7 @@ class Tree:
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> bool:
         """Make the node and its missing parents, which are persistent. Return False when the node exists."""
         self._fits(path, data)
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
                 self._once(
@@ -197,7 +198,7 @@ class Tree:
             except NodeExistsError:
                 return False
             except NoNodeError as error:  # another client removed the parents before the node was made in them
-                if time.monotonic() > deadline:
+                if self._now_ms() > deadline_ms:
                     raise ConnectionUnsure("create", path, "its parents come and go") from error
                 continue
             return True
@@ -379,7 +380,7 @@ class Tree:
                 self._once("watch", path, lambda answer=answer: answer)  # type: ignore[misc]
 
     def _put_one(self, path: str, data: bytes) -> None:
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
                 self._repeatable("write", path, lambda: self._client.set_async(path, data), absent=KeyError)
@@ -387,11 +388,11 @@ class Tree:
             except KeyError:
                 if self.create(path, data):
                     return
-            if time.monotonic() > deadline:  # another client makes and removes it again and again
+            if self._now_ms() > deadline_ms:  # another client makes and removes it again and again
                 raise ConnectionUnsure("write", path, "it comes and goes")
 
     def _repeatable(self, what: str, path: str, send: Callable[[], Any], *, absent: Any) -> Any:
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
                 return self._once(what, path, send)
@@ -400,7 +401,7 @@ class Tree:
                     raise KeyError(path) from None
                 return absent
             except ConnectionUnsure:
-                if self._closed.wait(0.02) or time.monotonic() > deadline:
+                if self._closed.wait(0.02) or self._now_ms() > deadline_ms:
                     raise
 
     def _once(self, what: str, path: str, send: Callable[[], Any]) -> Any:
@@ -429,10 +430,10 @@ class Tree:
         done before. All responses together are awaited for one call's time.
         """
         answers: dict[str, tuple[Any, CoordinationError | None]] = {}
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         for path, answer in sent:
             try:
-                answers[path] = answer.get(timeout=max(0.0, deadline - time.monotonic())), None
+                answers[path] = answer.get(timeout=max(0, deadline_ms - self._now_ms()) / 1000), None
             except already:
                 answers[path] = None, None
             except (BadVersionError, NotEmptyError):

@@ -95,7 +95,8 @@ def test_what_tls_has_decrypted_already_can_be_read(tmp_path: Path) -> None:
 
         serving = threading.Thread(target=serve, daemon=True)
         serving.start()
-        waits = PollingHandler(lambda: client)
+        waits = PollingHandler()
+        waits.use_tls(lambda: client)
         address, timeout_s = listening.getsockname(), 30
         with waits.create_connection(address=address, hostname="127.0.0.1", timeout=timeout_s) as connection:
             assert waits.select([connection], [], [], 30)[0] == [connection]
