@@ -19,6 +19,7 @@ from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
+from ..coordination.quotas import QuotaRegistry
 from ..coordination.replica_states import ReplicaStates
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
@@ -65,6 +66,7 @@ from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
+from .quotas.quotas import Quotas
 from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
@@ -220,6 +222,9 @@ class BrokerProcess:
         )
         users = Users(user_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
         users.load()
+        quota_registry = QuotaRegistry(session)
+        quotas = Quotas(quota_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
+        quotas.load()
         pages.doing = "opening logs"
         topics.load()
         lives.logs_are_open()
@@ -256,6 +261,7 @@ class BrokerProcess:
             users=users,
             producer_ids=producer_ids,
             disk=disk,
+            quotas=quotas,
             replicas=replicas,
             others=others,
             cold_reads=cold_reads,
@@ -348,6 +354,7 @@ class BrokerProcess:
             registry.watch_each(refresh, refresh),
             brokers.watch(refresh),
             user_registry.watch_each(refresh_users, refresh_users),
+            quota_registry.watch(lambda: loop.post(quotas.refresh)),
         )
         for end in watches:
             started("watch", end)
