@@ -147,3 +147,13 @@ class FrameRefused(Exception):
     def __init__(self, why: str, reason: str = "refused") -> None:
         self.reason = reason
         super().__init__(why)
+
+
+class PeerSilent(BrokerError):
+    """Another broker has not answered a question, or its answer cannot be taken."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, broker_id: int, why: str) -> None:
+        self.broker_id, self.why = broker_id, why
+        super().__init__(f"broker {broker_id} gives no answer: {why}. See whether it runs, then try again")
