@@ -26,7 +26,7 @@ def test_changes_are_in_kafkas_nodes_and_each_broker_reads_those_that_it_missed(
     for path in ("users/ann/clients/app", "users/<default>", "clients/app", "clients/<default>"):
         node = tree.read(f"/config/{path}")
         assert node is not None
-        assert node.data == b'{"version":1,"config":{"producer_byte_rate":"1"}}'
+        assert node.data == b'{"config":{"producer_byte_rate":"1"},"version":1}'
     assert users.list() == ["ann"], "defaults are no user"
     registry.change(("ann", "app"), lambda _: {})
     assert tree.read("/config/users/ann/clients/app") is None
