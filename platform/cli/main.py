@@ -30,6 +30,8 @@ COMMANDS = {
     "log": "check, show and repair logs on disk",
     "registry": "run the schema registry",
     "access": "what the brokers denied, failed logins, administrative changes",
+    "acl": "list, add and remove the access rules of a cluster",
+    "quota": "list, set and remove how much users and clients may use",
     "user": "add, list and remove users of a cluster",
     "security": "make certificates, users, rights and client files for every role",
     "cluster": "show the brokers, and the partitions that need attention",
