@@ -38,7 +38,7 @@ class SecuredPlatform(Platform):
     """Without Airflow and console, which takes half a minute less."""
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder / "home", free_shift(30_000))
+        super().__init__(folder / "home", free_shift(14_000))
         self.layout = Layout(home=folder / "home", port_shift=self.layout.port_shift, is_secured=True)
         self.environment |= {"HEADRACE_SECURE": "1", "HEADRACE_PROCESS_TABLE": str(table_of(folder / "table.toml", NAMES))}
 
