@@ -29,6 +29,7 @@ from ..partitions.cold_reads import ColdReads
 from ..partitions.other_brokers import OtherBrokers
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
+from ..quotas.quotas import Quotas
 from ..replicas.asking import Peers
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
@@ -117,6 +118,8 @@ class Broker:
     topics_by_id: TopicsById = field(default_factory=TopicsById)
     access: AccessControl | None = None
     """Holds requests to the access rules. None: every client may do everything."""
+    quotas: Quotas | None = None
+    """How much each client may use. None: as much as it likes."""
     replicas: Replicas | None = None
     """None: only topics of one replica are served."""
     others: OtherBrokers | None = None
