@@ -7,6 +7,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
+from tests.support.processes import eventually
+
 from .cluster import TOPIC, Cluster, within
 from .history import History, Row
 
@@ -210,6 +212,18 @@ class GroupReading:
         member.close()
 
 
+def end_of(asking: Consumer, partition: int) -> int:
+    """Return where the records that consumers may read end."""
+
+    def asked() -> int:
+        try:
+            return int(asking.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=10)[1]) + 1
+        except KafkaException:
+            return 0  # it may ask the leader before this one first
+
+    return eventually(asked, within_ms=60_000, what=f"the end of partition {partition}") - 1
+
+
 def read_all(cluster: Cluster, history: History, within_s: float = 60) -> dict[int, int]:
     """Read everything from the start into `read_again`; return each partition's end offset. Fails when it does not end."""
     reading = consumer(cluster, "again")
@@ -217,7 +231,7 @@ def read_all(cluster: Cluster, history: History, within_s: float = 60) -> dict[i
     deadline = time.monotonic() + within_s
     try:
         for partition in range(cluster.partitions):
-            ends[partition] = reading.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=20)[1]
+            ends[partition] = end_of(reading, partition)
         missing = {value for value in history.acknowledged}
         left = {partition for partition, end in ends.items() if end > 0}
         while (left or missing) and time.monotonic() < deadline:

@@ -239,11 +239,11 @@ class Cluster:
         return found
 
 
-def within(seconds: float, done: Callable[[], bool]) -> bool:
+def within(seconds: float, done: Callable[[], bool], every_s: float = 0.02) -> bool:
     """Wait until `done` or so long; return whether it is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if done():
             return True
-        time.sleep(0.02)
+        time.sleep(every_s)
     return done()
