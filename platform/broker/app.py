@@ -66,6 +66,7 @@ from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
 from .replicas.asking import Peers
+from .replicas.moves import Moves
 from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
@@ -201,6 +202,16 @@ class BrokerProcess:
             note_states=lambda changed: topics.note_states(changed),
             wall_ms=self._clock.now_ms,
             silent_ms=settings.replica_lag_time_max_ms,
+            peers=peers,
+        )
+        moves = Moves(
+            loop,
+            replicas,
+            threads.states,
+            states,
+            lambda: topics.catalog,
+            registry.assign,
+            lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index),
         )
         topics = Topics(
             data=settings.data,
@@ -259,6 +270,7 @@ class BrokerProcess:
             producer_ids=producer_ids,
             disk=disk,
             replicas=replicas,
+            moves=moves,
             others=others,
             peers=peers,
             cold_reads=cold_reads,
@@ -324,6 +336,7 @@ class BrokerProcess:
         started("copies of the tree", copies.stop)
         loop.post(producer_ids.stock_up)
         loop.post(replicas.start)
+        loop.post(moves.start)
         retention.start()
         freeze_live_objects()
         self._loop_thread.start()
@@ -356,6 +369,7 @@ class BrokerProcess:
             started("watch", end)
         if (access := broker.access) is not None:
             started("access rules", access_rules.watch(lambda: loop.post(access.refresh)))
+        started("leaderships", lambda: self._hand_over(replicas))
         pages.phase = "ready"
         self._status.write(
             "ready",
@@ -376,6 +390,18 @@ class BrokerProcess:
             partitions=len(table),
             took_ms=took_ms,
         )
+
+    def _hand_over(self, replicas: Replicas) -> None:
+        finished = threading.Event()
+
+        def done(left: int) -> None:
+            log.info("leaderships_handed_over", left=left)
+            finished.set()
+
+        within_ms = self.settings.shutdown_timeout_ms // 4
+        self._loop.post(lambda: replicas.leave(done, within_ms))
+        if self._loop_thread.is_alive():
+            finished.wait(within_ms / 1000 + 0.5)
 
     def _stop_loop(self, server: Server[RequestTemplate], replicas: Replicas) -> None:
         finished = threading.Event()

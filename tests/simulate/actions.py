@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headrace.broker.replication.events import FollowerLost, LogChanged
+from headrace.broker.replication.events import FollowerLost, HandedOver, LogChanged
 
 from .broker import SimulatedBroker
 from .logs import ListLog, SimulatedLog
@@ -123,6 +123,19 @@ def _lose_follower(world: World, a: int, b: int) -> None:
     _leading(world, a).feed(FollowerLost(broker_id=BROKERS[b % 3]))
 
 
+def _reassign(world: World, a: int, b: int) -> None:
+    """Move the partition, or end the move."""
+    ids = random.Random(b).sample(BROKERS, 1 + a % 3)
+    world.reassign(None if b % 4 == 0 else tuple(ids))
+
+
+def _hand_over(world: World, a: int, b: int) -> None:
+    """A leader, or an operator, asks a broker to lead."""
+    broker = _broker(world, a)
+    if broker.replica is not None:
+        broker.feed(HandedOver(leader_epoch=broker.replica.noted.leader_epoch - (b % 5 == 0)))
+
+
 def _consume_time(world: World, a: int, b: int) -> None:
     world.now_ms += 11_000
     world.tick(BROKERS[a % 3])
@@ -162,6 +175,9 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "restore": _restore,
     "recover": lambda world, a, b: world.recover(),
     "lose follower": _lose_follower,
+    "reassign": _reassign,
+    "remove folder": lambda world, a, b: world.remove_folder(BROKERS[a % 3]),
+    "hand over": _hand_over,
 }
 ALWAYS: dict[str, float] = {
     "tick": 8,
@@ -178,7 +194,7 @@ FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
     "wipe": 0.5, "stranger": 1, "configure": 1, "flip": 1, "recreate": 0.3, "restore": 0.3, "recover": 1,
-    "lose follower": 2,
+    "lose follower": 2, "reassign": 2, "remove folder": 2, "hand over": 2,
 }  # fmt: skip
 RARE = {"restore": 0.06, "damage": 0.15, "recreate": 0.15, "wipe": 0.2}
 """How many runs have them; other faults are in 45 % of the runs."""

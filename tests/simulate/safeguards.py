@@ -78,7 +78,7 @@ def _known_ends(node: state.State, candidates: Iterable[recovery.Candidate]) -> 
     return max(each.log.end_offset for each in candidates)
 
 
-def _joins_unflushed(progress: Any, *, needed_offset: int, acks_on_disk: bool) -> bool:
+def _joins_unflushed(progress: Any, *, needed_offset: int, **_: Any) -> bool:
     return bool(progress.written_offset >= needed_offset)
 
 

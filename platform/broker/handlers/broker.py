@@ -29,6 +29,7 @@ from ..partitions.other_brokers import OtherBrokers
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..replicas.asking import Peers
+from ..replicas.moves import Moves
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .access.control import AccessControl
@@ -118,6 +119,8 @@ class Broker:
     """Holds requests to the access rules. None: every client may do everything."""
     replicas: Replicas | None = None
     """None: only topics of one replica are served."""
+    moves: Moves | None = None
+    """Moves replicas to other brokers. None: only topics of one replica are served."""
     others: OtherBrokers | None = None
     """None: this broker is alone."""
     peers: Peers | None = None

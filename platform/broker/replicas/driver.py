@@ -184,7 +184,7 @@ class ReplicaDriver(MachineRunner):
     def swap_answered(self, swap: Swap, answer: SwapAnswer) -> None:
         self._feed_fresh(events.SwapAnswered(swap=swap, answer=answer))
 
-    def configure(self, settings: TopicSettings, replica_count: int) -> None:
+    def configure(self, settings: TopicSettings) -> None:
         if settings is self._settings:
             return
         self._settings = settings
@@ -192,8 +192,12 @@ class ReplicaDriver(MachineRunner):
             self.log.config = log_config(settings)
         if self._partition is not None:
             self._partition.configure(settings)
-        least = min_insync(settings.min_insync_replicas, replica_count)
-        self.feed(events.Configured(min_insync_replicas=least, acks_on_disk=settings.acks_on_disk))
+        self._feed_settings(self._replica_count)
+
+    def _feed_settings(self, replica_count: int) -> None:
+        self._replica_count = replica_count
+        least = min_insync(self._settings.min_insync_replicas, replica_count)
+        self.feed(events.Configured(min_insync_replicas=least, acks_on_disk=self._settings.acks_on_disk))
 
     def suspect(self, signs: Signs, dead: frozenset[int]) -> None:
         """Tell the machine that the leader does not answer."""
@@ -214,6 +218,15 @@ class ReplicaDriver(MachineRunner):
                 port_refuses=signs.is_port_refusing,
                 registered=signs.is_registered,
             )
+
+    def take_over(self, leader_epoch: int) -> bool:
+        """Begin to lead, asked by the leader of this epoch or by an operator. Return whether that has begun."""
+        if self.following is None or self._is_busy:
+            return False
+        self.feed(events.HandedOver(leader_epoch=leader_epoch))
+        if self.following is None:
+            log.info("replica_takes_over", topic=self.topic, partition=self.index, leader_epoch=leader_epoch, is_asked=True)
+        return self.following is None
 
     def take_fetch(self, fetch: ReplicaFetch) -> None:
         """Give a follower's fetch to the machine, with what this log holds there. One too many is lost, and repeated."""
@@ -288,7 +301,9 @@ class ReplicaDriver(MachineRunner):
 
     def _look(self) -> None:
         """After all orders were carried out: show what has changed."""
-        role = self.machine.role
+        role, node = self.machine.role, self.machine.node
+        if node is not None and node.replicas and len(node.replicas) != self._replica_count:
+            self._feed_settings(len(node.replicas))
         if isinstance(role, Leading):
             if self._published_epoch is None and not self.machine.is_cutting:
                 self._publish(role)

@@ -92,6 +92,13 @@ class LeaderSilent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """The leader of this epoch, or an operator, asks this member to take over."""
+
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     now_ms: int
 
@@ -127,6 +134,7 @@ Event = (
     | AnswerReceived
     | FetchRefused
     | LeaderSilent
+    | HandedOver
     | Tick
     | DeleteRecords
     | Configured

@@ -19,6 +19,7 @@ from .events import (
     FetchRefused,
     FlushDone,
     FollowerLost,
+    HandedOver,
     LeaderSilent,
     LogChanged,
     NodeRead,
@@ -63,6 +64,8 @@ def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
             following.refused(turn, event.leader_epoch)
         case LeaderSilent():
             _leader_silent(turn, event)
+        case HandedOver():
+            _handed_over(turn, event)
         case Tick():
             _tick(turn, event.now_ms)
         case DeleteRecords():
@@ -199,6 +202,13 @@ def _leader_silent(turn: Turn, event: LeaderSilent) -> None:
         _begin_takeover(turn, TakingOver(dead=event.dead))
 
 
+def _handed_over(turn: Turn, event: HandedOver) -> None:
+    replica, role = turn.replica, turn.replica.role
+    is_asked = isinstance(role, Following) and role.leader_epoch == event.leader_epoch
+    if is_asked and not replica.undecided and replica.entry() is not None and may_lead(replica):
+        _begin_takeover(turn, TakingOver(dead=frozenset()))
+
+
 def may_lead(replica: Replica) -> bool:
     """Return whether this replica has everything acknowledged: it is a member with this life, and undamaged."""
     node = replica.node
@@ -248,6 +258,7 @@ def _tick(turn: Turn, now_ms: int) -> None:
         case Leading():
             leading.flush_if_needed(turn)
             leading.change_set(turn)
+            leading.hand_over_if_moved(turn)
         case Following():
             if replica.log.is_damaged:
                 _leave_set(turn)
