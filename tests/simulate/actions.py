@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headrace.broker.replication.events import FollowerLost, HandedOver, LogChanged
+from headrace.broker.replication.events import FollowerLost, HandedOver, Leave, LogChanged
 
 from .broker import SimulatedBroker
 from .logs import ListLog, SimulatedLog
@@ -136,6 +136,11 @@ def _hand_over(world: World, a: int, b: int) -> None:
         broker.feed(HandedOver(leader_epoch=broker.replica.noted.leader_epoch - (b % 5 == 0)))
 
 
+def _leave(world: World, a: int, b: int) -> None:
+    """A process is about to stop."""
+    _broker(world, a).feed(Leave())
+
+
 def _consume_time(world: World, a: int, b: int) -> None:
     world.now_ms += 11_000
     world.tick(BROKERS[a % 3])
@@ -178,6 +183,7 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "reassign": _reassign,
     "remove folder": lambda world, a, b: world.remove_folder(BROKERS[a % 3]),
     "hand over": _hand_over,
+    "leave": _leave,
 }
 ALWAYS: dict[str, float] = {
     "tick": 8,
@@ -195,6 +201,7 @@ FAULTS = {
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
     "wipe": 0.5, "stranger": 1, "configure": 1, "flip": 1, "recreate": 0.3, "restore": 0.3, "recover": 1,
     "lose follower": 2, "reassign": 2, "remove folder": 2, "hand over": 2,
+    "leave": 1,
 }  # fmt: skip
 RARE = {"restore": 0.06, "damage": 0.15, "recreate": 0.15, "wipe": 0.2}
 """How many runs have them; other faults are in 45 % of the runs."""

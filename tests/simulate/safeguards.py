@@ -13,6 +13,7 @@ from headrace.broker.replication import (
     leading,
     lives,
     model,
+    reassignment,
     recovery,
     replica,
     set_changes,
@@ -84,6 +85,14 @@ def _joins_unflushed(progress: Any, *, needed_offset: int, **_: Any) -> bool:
 
 def _converted_at_once(member: state.Member, wanted_life: str, **_: Any) -> state.Member | None:
     return None if member.life == wanted_life else replace(member, life=wanted_life)
+
+
+def _follows_at_least(one: replica.Replica) -> bool:
+    return not isinstance(one.role, replica.Leading) and one.node is not None
+
+
+def _is_wanted(node: state.State, _: int) -> bool:
+    return bool(node.targets)
 
 
 def _written(member: state.Member, log: LogFacts, **_: Any) -> int:
@@ -176,6 +185,20 @@ SAFEGUARDS: dict[str, Safeguard] = {
         "13", _one(leading, "deleted_by_all", _start_alone), ("delete records", "expire")
     ),
     "10 nothing is deleted beyond the watermark": Safeguard("13_beyond", _one(leading, "may_delete", _yes), ("delete records",)),
+    "10 a replica comes in when it has deleted, too": Safeguard(
+        "13_comes_in", _one(set_changes, "has_deleted", _yes), ("delete records", "lose follower", "die soon")
+    ),
+    "10 a folder stays while the node names its broker": Safeguard(
+        "19_folder", _one(reassignment, "may_remove_folder", _follows_at_least), ("reassign", "remove folder")
+    ),
+    "6 a move ends when its replicas have the log": Safeguard(
+        "19_too_early", _one(reassignment, "is_complete", _is_wanted), ("reassign",)
+    ),
+    "4 a duplicate waits for the disks, too": Safeguard(
+        "17_duplicate",
+        _one(leading, "settled", lambda high_watermark, _: high_watermark),
+        unseen_by_search="one run of some 8,000 has a record that was acknowledged, then the setting, then the record again",
+    ),
     "11 a recovery begins behind every offset": Safeguard("14", _one(recovery, "behind_all", _known_ends), ("power", "recover")),
     "11 a recovery is for a loss": Safeguard("14_not_due", _one(recovery, "is_due", _yes), ("power", "recover")),
     "12 an older node is obeyed by nobody": Safeguard("11", _one(model, "is_older", _no), ("restore", "silence", "kill")),

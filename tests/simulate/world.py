@@ -293,7 +293,7 @@ class World:
             self.land_late()
         for broker in self.brokers.values():
             broker.dies_after = None
-            if broker.log.facts().is_damaged:
+            if broker.log.facts().is_damaged or (broker.replica is not None and broker.replica.is_leaving):
                 broker.kill()
         for number in range(ROUNDS_OF_HEALING):
             for broker in self.brokers.values():

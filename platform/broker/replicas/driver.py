@@ -17,6 +17,7 @@ from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events
 from ..replication.facts import BatchFacts, FetchAnswer, ReplicaFetch
 from ..replication.replica import Following, Leading, Stopped, visible_end
+from ..replication.set_changes import may_be_without
 from ..replication.state import State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Answer as SwapAnswer
@@ -227,6 +228,15 @@ class ReplicaDriver(MachineRunner):
         if self.following is None:
             log.info("replica_takes_over", topic=self.topic, partition=self.index, leader_epoch=leader_epoch, is_asked=True)
         return self.following is None
+
+    def leave(self) -> bool:
+        """Leave the set, because this process stops. Return whether the leader no longer waits for it, or must."""
+        if not self.machine.is_leaving:
+            self.feed(events.Leave())
+        machine = self.machine
+        if not isinstance(machine.role, Following) or machine.node is None or machine.entry() is None:
+            return True
+        return not may_be_without(machine.node.members, machine.min_insync_replicas)
 
     def take_fetch(self, fetch: ReplicaFetch) -> None:
         """Give a follower's fetch to the machine, with what this log holds there. One too many is lost, and repeated."""

@@ -111,7 +111,9 @@ class HandOvers:
         self._peers.ask(to, HAND_OVER_KEY, encode_request(asked), answered, failed, deadline_ms=ANSWER_MS)
 
     def leave(self, done: Callable[[int], None], within_ms: int) -> None:
-        """Hand over every leadership that another member can take. Then call `done` with the number of those left here."""
+        """Hand over every leadership that another member can take, and leave the sets, so that no leader waits for this broker.
+        Then call `done` with the number of leaderships left here.
+        """
         until_ms = self._loop.now_ms + within_ms
         asked_ms: dict[Key, tuple[int, int]] = {}
         self._refusing.clear()
@@ -144,7 +146,8 @@ class HandOvers:
                     busy[to] = busy.get(to, 0) + 1
                     asked_ms[key] = to, now_ms
                     self.ask(key, to, epoch)
-            if not waiting or now_ms >= until_ms:
+            is_over = not waiting and all([driver.leave() for driver in self._drivers()])
+            if is_over or now_ms >= until_ms:
                 done(left)
             else:
                 self._loop.call_at(now_ms + LOOK_EVERY_MS, look)

@@ -99,6 +99,11 @@ class HandedOver:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """This process is about to stop: it leaves the set, so that the leader need not wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     now_ms: int
 
@@ -135,6 +140,7 @@ Event = (
     | FetchRefused
     | LeaderSilent
     | HandedOver
+    | Leave
     | Tick
     | DeleteRecords
     | Configured

@@ -1,5 +1,6 @@
 """A leader: append, answer followers, acknowledge, delete, change the set. Pure."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from . import acknowledging, following, reassignment, set_changes, swaps
@@ -193,16 +194,23 @@ def advance(turn: Turn) -> None:
     if not reaches:
         return
     high_watermark = acknowledging.watermark(replica.high_watermark, reaches)
-    # A duplicate may be below the watermark of before `flush.ack` was changed to always: then it waits for the disks, too.
-    settled = min(high_watermark, *reaches)
-    done = [each for each in replica.producers if each.offset <= settled]
+    end = settled(high_watermark, reaches)
+    done = [each for each in replica.producers if each.offset <= end]
     deleted = [each for each in replica.deleters if each.offset <= deleted_by_all(replica, role, node)]
     turn.change(
         high_watermark=high_watermark,
-        producers=tuple(each for each in replica.producers if each.offset > settled),
+        producers=tuple(each for each in replica.producers if each.offset > end),
         deleters=tuple(each for each in replica.deleters if each not in deleted),
     )
     turn.order(*(Acknowledge(token=each.token) for each in (*done, *deleted)))
+
+
+def settled(high_watermark: int, reaches: Iterable[int]) -> int:
+    """Return the offset up to which producers are answered.
+
+    A duplicate may be below the watermark of before `flush.ack` was changed to always. Then it waits for the disks, too.
+    """
+    return min(high_watermark, *reaches)
 
 
 # -- deleting --------------------------------------------------------------------------------------

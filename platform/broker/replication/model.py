@@ -21,6 +21,7 @@ from .events import (
     FollowerLost,
     HandedOver,
     LeaderSilent,
+    Leave,
     LogChanged,
     NodeRead,
     Produce,
@@ -66,6 +67,9 @@ def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
             _leader_silent(turn, event)
         case HandedOver():
             _handed_over(turn, event)
+        case Leave():
+            turn.change(is_leaving=True)
+            _leave_set(turn)
         case Tick():
             _tick(turn, event.now_ms)
         case DeleteRecords():
@@ -184,10 +188,10 @@ def is_current(event: FlushDone, log: LogFacts) -> bool:
 
 
 def _leave_set(turn: Turn) -> None:
-    """Ask that this damaged member is removed, if the set stays large enough."""
+    """Ask that this follower, damaged or about to stop, is removed, if the set stays large enough."""
     replica = turn.replica
     node, own = replica.node, replica.entry()
-    if node is None or own is None or replica.undecided:
+    if node is None or own is None or replica.undecided or not isinstance(replica.role, Following):
         return
     if set_changes.may_be_without(node.members, replica.min_insync_replicas):
         leading.propose(turn, set_changes.without(node, replica.broker_id))
@@ -260,7 +264,7 @@ def _tick(turn: Turn, now_ms: int) -> None:
             leading.change_set(turn)
             leading.hand_over_if_moved(turn)
         case Following():
-            if replica.log.is_damaged:
+            if replica.log.is_damaged or replica.is_leaving:
                 _leave_set(turn)
             leading.flush_if_needed(turn)
             following.go_on(turn)
