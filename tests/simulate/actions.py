@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headrace.broker.replication.events import FollowerLost, HandedOver, Leave, LogChanged
+from headrace.broker.replication.events import FollowerLost, FollowersHeard, HandedOver, Leave, LogChanged
 
 from .broker import SimulatedBroker
 from .logs import ListLog, SimulatedLog
@@ -141,6 +141,12 @@ def _leave(world: World, a: int, b: int) -> None:
     _broker(world, a).feed(Leave())
 
 
+def _hear(world: World, a: int, b: int) -> None:
+    """A leader takes followers for alive, whether they are or not."""
+    heard = frozenset(one for at, one in enumerate(BROKERS) if b >> at & 1)
+    _leading(world, a).feed(FollowersHeard(broker_ids=heard, now_ms=world.now_ms))
+
+
 def _consume_time(world: World, a: int, b: int) -> None:
     world.now_ms += 11_000
     world.tick(BROKERS[a % 3])
@@ -184,6 +190,7 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "remove folder": lambda world, a, b: world.remove_folder(BROKERS[a % 3]),
     "hand over": _hand_over,
     "leave": _leave,
+    "hear": _hear,
 }
 ALWAYS: dict[str, float] = {
     "tick": 8,
@@ -200,7 +207,7 @@ FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
     "wipe": 0.5, "stranger": 1, "configure": 1, "flip": 1, "recreate": 0.3, "restore": 0.3, "recover": 1,
-    "lose follower": 2, "reassign": 2, "remove folder": 2, "hand over": 2,
+    "lose follower": 2, "hear": 2, "reassign": 2, "remove folder": 2, "hand over": 2,
     "leave": 1,
 }  # fmt: skip
 RARE = {"restore": 0.06, "damage": 0.15, "recreate": 0.15, "wipe": 0.2}

@@ -88,8 +88,6 @@ class Checks:
 
     def _change_landed(self, old: State, new: State) -> None:
         is_recovery = len(new.lost) > len(old.lost)
-        if is_recovery:
-            self.deleted_to = 0  # The chosen replica may not know of the deletion.
         if (new.leader, new.start_number) != (old.leader, old.start_number):
             if new.leader_epoch <= old.leader_epoch:
                 raise Wrong(f"the leader epoch goes from {old.leader_epoch} to {new.leader_epoch} with another leader")

@@ -196,11 +196,6 @@ SAFEGUARDS: dict[str, Safeguard] = {
     "6 a move ends when its replicas have the log": Safeguard(
         "19_too_early", _one(reassignment, "is_complete", _is_wanted), ("reassign",)
     ),
-    "4 a duplicate waits for the disks, too": Safeguard(
-        "17_duplicate",
-        _one(leading, "settled", lambda high_watermark, _: high_watermark),
-        unseen_by_search="one run of some 8,000 has a record that was acknowledged, then the setting, then the record again",
-    ),
     "11 a recovery begins behind every offset": Safeguard("14", _one(recovery, "behind_all", _known_ends), ("power", "recover")),
     "11 a recovery is for a loss": Safeguard("14_not_due", _one(recovery, "is_due", _yes), ("power", "recover")),
     "12 an older node is obeyed by nobody": Safeguard("11", _one(model, "is_older", _no), ("restore", "silence", "kill")),

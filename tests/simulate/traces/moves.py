@@ -81,17 +81,3 @@ def trace_13_comes_in() -> None:
     world.messages.clear()
     take_over(world, 3)
     ended(world)
-
-
-def trace_17_duplicate() -> None:
-    """Acknowledgements begin to wait for disks. A record from before is sent again, because its answer was lost."""
-    world = led()
-    token = world.produce(1)
-    world.tick(2)
-    world.tick(3)
-    for _ in range(20):
-        world.deliver()
-    assert world.values[token] in world.checks.acknowledged_values
-    world.configure(acks_on_disk=True)
-    world.produce(1, world.values[token])
-    ended(world)
