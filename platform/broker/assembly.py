@@ -58,6 +58,7 @@ from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
 from .quotas.quotas import Quotas
 from .replicas.asking import Peers
+from .replicas.moves import Moves
 from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
@@ -163,6 +164,16 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         note_states=lambda changed: topics.note_states(changed),
         wall_ms=now_ms,
         silent_ms=settings.replica_lag_time_max_ms,
+        peers=peers,
+    )
+    moves = Moves(
+        loop,
+        replicas,
+        threads.states,
+        states,
+        lambda: topics.catalog,
+        registry.assign,
+        lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index),
     )
     topics = Topics(
         data=settings.data,
@@ -227,6 +238,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         producer_ids=producer_ids,
         disk=disk,
         replicas=replicas,
+        moves=moves,
         others=others,
         peers=peers,
         cold_reads=cold_reads,
@@ -292,6 +304,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
     started("copies of the tree", copies.stop)
     loop.post(producer_ids.stock_up)
     loop.post(replicas.start)
+    loop.post(moves.start)
     retention.start()
     host.run_loop()
     started("loop", lambda: stop_loop(settings, machine, loop, host, server, replicas))
@@ -324,6 +337,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         started("watch", end)
     if (access := broker.access) is not None:
         started("access rules", access_rules.watch(lambda: loop.post(access.refresh)))
+    started("leaderships", lambda: hand_over(settings, machine, loop, host, replicas))
     return Assembled(
         ports=ports,
         advertised=broker.advertised,
@@ -333,6 +347,20 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         session=session,
         server=server,
     )
+
+
+def hand_over(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host, replicas: Replicas) -> None:
+    """Let other brokers lead what this one leads, within a quarter of the time that a stop may take."""
+    finished = machine.surroundings.event()
+
+    def done(left: int) -> None:
+        log.info("leaderships_handed_over", left=left)
+        finished.set()
+
+    within_ms = settings.shutdown_timeout_ms // 4
+    loop.post(lambda: replicas.leave(done, within_ms))
+    if not host.has_loop_ended():
+        finished.wait(within_ms / 1000 + 0.5)
 
 
 def stop_loop(

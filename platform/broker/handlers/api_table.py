@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..event_loop.response_generators import ResponseGenerator
+from ..replicas.handing_over import HAND_OVER_KEY
 from ..replicas.messages import POLL_KEY, TELL_KEY, VERSION
 from . import (
     acls,
@@ -113,6 +114,7 @@ TABLE: Mapping[int, Api] = {
 BETWEEN_BROKERS: Mapping[int, Api] = {
     TELL_KEY: Api("ReplicaTell", VERSION, VERSION, VERSION, replica_messages.tell),
     POLL_KEY: Api("ReplicaPoll", VERSION, VERSION, VERSION, replica_messages.poll),
+    HAND_OVER_KEY: Api("ReplicaHandOver", 0, 0, 0, replica_messages.hand_over),
 }
 """Of this broker's own protocol between replicas. Not advertised."""
 

@@ -1,8 +1,10 @@
-"""What brokers tell each other of their replicas, keys 20001 and 20002 (`replicas.messages`). Only on the listener for brokers.
+"""What brokers tell each other of their replicas, keys 20001 and 20002 (`replicas.messages`), and that one is to take over, key
+20007 (`replicas.handing_over`). Only on the listener for brokers.
 
 Not in ApiVersions: no client calls these."""
 
 from ..errors import FrameRefused
+from ..replicas.handing_over import HAND_OVER_KEY, decode_request, encode_response
 from ..replicas.messages import POLL_KEY, TELL_KEY
 from ..replicas.replicas import Replicas
 from ..rights.rule import Operation, Resource
@@ -19,6 +21,12 @@ def tell(broker: Broker, request: Request) -> Answer:
 def poll(broker: Broker, request: Request) -> Answer:
     """Return what there is for a follower, as soon as there is something."""
     return _replicas(broker, request, POLL_KEY).followers.poll(memoryview(request.body))
+
+
+def hand_over(broker: Broker, request: Request) -> Answer:
+    """Begin to take partitions over, and say for each whether that has begun."""
+    replicas = _replicas(broker, request, HAND_OVER_KEY)
+    return encode_response([replicas.take_over(key, epoch) for key, epoch in decode_request(memoryview(request.body))])
 
 
 def _replicas(broker: Broker, request: Request, key: int) -> Replicas:
