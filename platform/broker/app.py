@@ -66,7 +66,9 @@ from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
 from .replicas.asking import Peers
+from .replicas.damage import ReplicaDamage
 from .replicas.replicas import Replicas, Threads
+from .replicas.scrub import ScrubSettings
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
 
@@ -202,6 +204,8 @@ class BrokerProcess:
             wall_ms=self._clock.now_ms,
             silent_ms=settings.replica_lag_time_max_ms,
         )
+        scrub = ScrubSettings(interval_ms=settings.log_scrub_interval_ms, bytes_per_second=settings.log_scrub_bytes_per_second)
+        damage = ReplicaDamage(loop, replicas, peers, scrub)
         topics = Topics(
             data=settings.data,
             broker_id=settings.broker_id,
@@ -261,6 +265,7 @@ class BrokerProcess:
             replicas=replicas,
             others=others,
             peers=peers,
+            damage=damage,
             cold_reads=cold_reads,
             advertised={},
             supported=SUPPORTED,
@@ -301,6 +306,7 @@ class BrokerProcess:
             session=session,
             api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()}},
             catalog=lambda: topics.catalog,
+            damage=damage.book.counts,
         )
         pages.watch(parts)
 
@@ -324,6 +330,7 @@ class BrokerProcess:
         started("copies of the tree", copies.stop)
         loop.post(producer_ids.stock_up)
         loop.post(replicas.start)
+        loop.post(damage.start)
         retention.start()
         freeze_live_objects()
         self._loop_thread.start()

@@ -29,6 +29,7 @@ from ..partitions.other_brokers import OtherBrokers
 from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..replicas.asking import Peers
+from ..replicas.damage import ReplicaDamage
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .access.control import AccessControl
@@ -122,6 +123,8 @@ class Broker:
     """None: this broker is alone."""
     peers: Peers | None = None
     """Asks other brokers in this broker's own messages. None: this broker is alone."""
+    damage: ReplicaDamage | None = None
+    """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     generators: ResponseGenerators = field(init=False)

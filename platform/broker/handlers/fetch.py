@@ -18,7 +18,7 @@ from ...wire.messages import fetch
 from ...wire.messages.single_partition_fetch import SinglePartitionFetch, offset_in
 from ..errors import FrameRefused
 from ..event_loop.deferred_response import Chunks, DeferredResponse, Region
-from ..log import FolderFault
+from ..log import DamageAhead, FolderFault
 from ..network.peer import Peer
 from ..partitions.partition import Partition
 from ..rights.rule import Operation
@@ -147,7 +147,7 @@ def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chu
             if cold_reads is not None and cold_reads.is_cold(log.region(offset, most_bytes)):
                 return None
             records = log.read(offset, most_bytes, high_watermark)
-    except FolderFault:
+    except (FolderFault, DamageAhead):
         return None
     if records is None or (size_bytes := records.length) < request.min_bytes:
         return None
@@ -510,7 +510,8 @@ def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_firs
         return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start)
     try:
         records = log.read(offset, max(0, min(wanted.partition_max_bytes, left)), high_watermark)
-    except FolderFault:
+    except (FolderFault, DamageAhead):
+        # A replica's reader waits until the damage is repaired: the client asks again.
         return fetch.FetchResponsePartition(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR, -1)
     if records is None:
         end = min(offset, high_watermark)  # Below the high watermark: everything from here to there is damaged.
