@@ -73,6 +73,10 @@ PURE = (
 """The room `pure`: unit tests of what `headrace_native` does where it is built, without it. Its properties have few examples."""
 ONE_BY_ONE = ("power", "e2e")
 """They share one block device, or one platform."""
+ONE_ANSWER_ROOMS = ("lint", "search", "simulate", "faults", "fuzz")
+"""A failure there is a finding, whatever a second run shows."""
+FEW_FILES = 4
+"""So many files with failures, and no more, are run a second time (decision 52)."""
 PASSED, NO_TESTS = 0, 5
 """pytest's exit codes."""
 
@@ -92,6 +96,8 @@ class Result:
     files: dict[str, float] = field(default_factory=dict)
     outcomes: dict[str, Outcome] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
+    unstable: list[str] = field(default_factory=list)
+    """Tests that failed among others and passed when their file ran a second time, alone."""
 
     def add(self, name: str, outcome: Outcome, reason: str = "") -> None:
         self.outcomes[name] = outcome
@@ -127,6 +133,15 @@ def read_report(result: Result, report: Path, exit_code: int) -> None:
         result.add("the session", "failed", f"pytest ended with {exit_code}")
 
 
+def take_second(result: Result, second: Result) -> None:
+    """Replace outcomes by those of a second run. What had failed and passes is unstable; what fails there has failed."""
+    for name, outcome in second.outcomes.items():
+        if outcome == "failed" or result.outcomes.get(name) == "failed":
+            if outcome == "passed":
+                result.unstable.append(name)
+            result.add(name, outcome, second.reasons.get(name, ""))
+
+
 def table(results: Sequence[Result]) -> list[str]:
     """Return the closing lines; the last is of the form 'N passed, N failed, N skipped'."""
     lines = ["", f"{'room':<14}{'passed':>8}{'failed':>8}{'left out':>10}{'time':>9}{'processor':>11}"]
@@ -139,6 +154,9 @@ def table(results: Sequence[Result]) -> list[str]:
         named = [(one, name) for one in results for name in one.named(outcome)]
         lines += ["", f"{outcome}:"] if named else []
         lines += [f"  {one.room}: {name}{_because(one.reasons.get(name))}" for one, name in named]
+    named = [(one, name) for one in results for name in one.unstable]
+    lines += ["", "unstable (failed, and passed when its file ran alone; to be mended):"] if named else []
+    lines += [f"  {one.room}: {name}" for one, name in named]
     passed, failed, left_out = (sum(one.count(outcome) for one in results) for outcome in ("passed", "failed", "left out"))
     whole = _minutes(sum(one.seconds for one in results))
     return [*lines, "", f"{passed} passed, {failed} failed, {left_out} skipped in {whole}"]
@@ -151,6 +169,7 @@ def merged(earlier: Sequence[Result], later: Sequence[Result]) -> list[Result]:
         known = by_room.setdefault(new.room, Result(new.room))
         known.seconds += new.seconds
         known.processor_seconds += new.processor_seconds
+        known.unstable += new.unstable
         for name, outcome in new.outcomes.items():
             if known.outcomes.get(name) != "failed" and (outcome != "left out" or name not in known.outcomes):
                 known.add(name, outcome, new.reasons.get(name, ""))
@@ -165,12 +184,13 @@ def _lint(result: Result) -> None:
         print(f"for review: {line}")
 
 
-def _pytest(result: Result, extra: Iterable[str]) -> None:
+def _pytest(result: Result, extra: Iterable[str], files: Sequence[str] = ()) -> None:
+    """Run a room's tests, or those of some of its files one after the other, and add what came out of them."""
     with tempfile.TemporaryDirectory(prefix="headrace-tests-") as folder:
         report = Path(folder) / "report.xml"
-        spread = [] if result.room in ONE_BY_ONE else ["-n", str(_workers(result.room)), *LONGEST_FILE_FIRST]
+        spread = [] if files or result.room in ONE_BY_ONE else ["-n", str(_workers(result.room)), *LONGEST_FILE_FIRST]
         share = ["-m", "not whole"] if result.room in SHARED_ROOMS else ["-m", "not needs"] if result.room == "pure" else []
-        paths = PURE if result.room == "pure" else [f"tests/{result.room}"]
+        paths = files or PURE if result.room == "pure" else [f"tests/{result.room}"]
         switches = {"HEADRACE_NATIVE": "0", "HEADRACE_TEST_FAST": "1"} if result.room == "pure" else {}
         words = [*spread, *share, f"--junitxml={report}", *extra]
         command = [sys.executable, "-m", "pytest", *paths, *words]
@@ -178,10 +198,24 @@ def _pytest(result: Result, extra: Iterable[str]) -> None:
             command = ["unshare", "--mount", *command]  # its mounts end with the last process of its namespace
         done = subprocess.run(command, cwd=TOP, env=os.environ | switches, check=False)
         read_report(result, report, done.returncode)
+        if files:
+            return
         measured = times.by_test(report)
         result.files = {} if result.room == "pure" else times.by_file(measured, TOP)
         slowest = sorted(measured.items(), key=lambda one: -one[1])[:SLOWEST]
         result.tests = {f"{module}.{name}": seconds for (module, name), seconds in slowest}
+
+
+def _second_run(result: Result, extra: Iterable[str]) -> None:
+    """Run the files with failures a second time, alone, if they are few."""
+    found = {times.file_of(name, TOP) for name in result.named("failed")}
+    files = sorted(file for file in found if file is not None)
+    if result.room in ONE_ANSWER_ROOMS or not 0 < len(found) <= FEW_FILES or len(files) < len(found):
+        return
+    print(f"\n== {result.room}: a second run, alone, of {', '.join(files)}", flush=True)
+    second = Result(result.room)
+    _pytest(second, extra, files)
+    take_second(result, second)
 
 
 def _workers(room: str) -> int:
@@ -194,7 +228,7 @@ def _processor_seconds() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _run(room: str, extra: Iterable[str]) -> Result:
+def run_room(room: str, extra: Iterable[str]) -> Result:
     print(f"\n== {room}", flush=True)
     result = Result(room)
     began, used = time.monotonic(), _processor_seconds()
@@ -203,6 +237,7 @@ def _run(room: str, extra: Iterable[str]) -> Result:
             _lint(result)
         else:
             _pytest(result, extra)
+            _second_run(result, extra)
     finally:
         result.seconds = time.monotonic() - began
         result.processor_seconds = _processor_seconds() - used
@@ -248,7 +283,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     interrupted = False
     for room in rooms:
         try:
-            results.append(_run(room, ["-m", "needs"] if words.as_root else []))
+            results.append(run_room(room, ["-m", "needs"] if words.as_root else []))
         except KeyboardInterrupt:
             interrupted = True
             break

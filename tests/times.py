@@ -56,13 +56,21 @@ def by_file(tests: Mapping[tuple[str, str], float], top: Path) -> dict[str, floa
     """Return the seconds of each file, by its path below `top`."""
     found: dict[str, float] = {}
     for (module, _), seconds in tests.items():
-        words = module.split(".")
-        while words and not (file := top.joinpath(*words).with_suffix(".py")).is_file():
-            words.pop()  # the name of a class
-        if words:
-            name = file.relative_to(top).as_posix()
-            found[name] = found.get(name, 0.0) + seconds
+        if (file := file_of(module, top)) is not None:
+            found[file] = found.get(file, 0.0) + seconds
     return found
+
+
+def file_of(name: str, top: Path) -> str | None:
+    """Return the path below `top` of the file of a test, or of a class of tests, with this dotted name."""
+    path = top
+    for word in name.split("."):
+        path /= word
+        if path.with_suffix(".py").is_file():
+            return path.with_suffix(".py").relative_to(top).as_posix()
+        if not path.is_dir():
+            return None
+    return None
 
 
 def grown(now: Mapping[str, float], known: Mapping[str, float]) -> dict[str, float]:

@@ -11,10 +11,12 @@ from ..broker.settings import broker_settings as broker_settings
 from ..broker.settings.broker_settings import BrokerSettings
 from ..broker.settings.sources import Given
 from ..errors import HeadraceError
+from ..runtime.clock import SystemClock
 from ..runtime.layout import Layout
 from ..runtime.lifecycle import StopSignal, end_at_latest
 from ..runtime.logs import configure as configure_logs
 from ..runtime.logs import get_logger, log_thread_faults
+from . import broker_processes
 
 log = get_logger(__name__)
 
@@ -36,6 +38,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         + "\n  ".join(broker_settings.known_names())
         + "\n\nexit codes: 0 stopped as asked, 1 could not start or continue, 2 wrong settings, 3 stopped, but not within\n"
         "shutdown.timeout.ms; killed by the signal when it comes twice\n\n"
+        "several brokers, one for each core: --processes 2 --port 9092 runs the brokers 1 and 2 on the ports 9092 and 9093\n\n"
         "example: headrace broker run --port 9092 --data /var/lib/headrace --zookeeper 127.0.0.1:2181/live --http-port 9094",
     )
     config = what.add_parser(
@@ -47,6 +50,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     for one in (run, config):
         _add_flags(one)
+    run.add_argument(
+        "--processes",
+        type=int,
+        metavar="N",
+        help="run N brokers of one cluster; ids and ports count up, the folders are broker-ID below --data",
+    )
     config.add_argument("--changed", action="store_true", help="only settings that were set")
     config.add_argument("--json", action="store_true", help="as JSON, with defaults and docs")
 
@@ -72,11 +81,17 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     try:
         settings = _settings(arguments)
+        if arguments.what == "config":
+            return _print_settings(settings, arguments)
+        if arguments.processes is not None:
+            configure_logs("brokers", settings.logging_level, settings.logging_format)
+            given = broker_processes.given_words(arguments.config, arguments.words)
+            return broker_processes.run(settings, arguments.processes, given, SystemClock())
     except SettingsRefused as refused:
         for fault in refused.faults:
             print(f"headrace broker: {fault}", file=sys.stderr)
         return WRONG_SETTINGS
-    return _print_settings(settings, arguments) if arguments.what == "config" else _serve(settings)
+    return _serve(settings)
 
 
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:

@@ -3,7 +3,6 @@
 Source: the paper's section 3.2, ephemeral nodes under /brokers/ids.
 """
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -61,7 +60,7 @@ class BrokerRegistry:
                 "host": host,
                 "port": port,
                 "folder_id": folder_id,
-                "timestamp": time.time_ns() // 1_000_000,
+                "timestamp": self._session.surroundings.wall_ms(),
                 "start_number": start_number,
                 "endpoints": [f"{name}://{_bracketed(host)}:{port}" for name, (host, port) in shown.items()],
             }

@@ -5,7 +5,6 @@ transaction, and its name is never used again. A commit is one transaction too: 
 brokers that both believe that they coordinate a group only one commits, also when a commit arrives late.
 """
 
-import uuid
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -41,7 +40,7 @@ class GroupClaims:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._process = uuid.uuid4().hex
+        self._process = session.surroundings.new_id()
         self._count = 0
         self._held: OrderedDict[str, str] = OrderedDict()
 

@@ -10,14 +10,13 @@ block whose allocation was not confirmed is skipped, never used. Each broker rem
 it is of a ZooKeeper that was set back, and no ids are issued.
 """
 
-import secrets
-import uuid
 from dataclasses import asdict, dataclass
 from typing import Protocol
 
 from . import paths
 from .errors import ConnectionUnsure, CoordinationError, UnreadableNode, VersionConflict
 from .session import Session
+from .surroundings import SYSTEM, Surroundings
 from .values import decimal, json_bytes, read_decimal, read_json
 
 BLOCK = 1_000
@@ -111,9 +110,10 @@ def _counter(session: Session, at_least: int) -> tuple[int, int | None]:
     return start, None if node is None else node.version
 
 
-def drawn_cluster_id(name: str | None = None) -> ClusterId:
+def drawn_cluster_id(name: str | None = None, surroundings: Surroundings = SYSTEM) -> ClusterId:
     """Return an identity with a prefix of producer ids drawn at random, and a new name unless one is given."""
-    return ClusterId(cluster_id=name or uuid.uuid4().hex, producer_id_prefix=1 + secrets.randbelow((1 << PREFIX_BITS) - 1))
+    prefix = 1 + surroundings.random_below((1 << PREFIX_BITS) - 1)
+    return ClusterId(cluster_id=name or surroundings.new_id(), producer_id_prefix=prefix)
 
 
 def cluster_id(session: Session) -> ClusterId:
@@ -123,7 +123,7 @@ def cluster_id(session: Session) -> ClusterId:
         if known is not None:
             return known
         try:
-            session.tree.create(paths.CLUSTER_ID, json_bytes(asdict(drawn_cluster_id())))
+            session.tree.create(paths.CLUSTER_ID, json_bytes(asdict(drawn_cluster_id(surroundings=session.surroundings))))
         except ConnectionUnsure:
             continue  # read again: the node counts, no matter which broker wrote it; `read` bounds the wait
 

@@ -8,7 +8,6 @@ node. So the swap of a dead process cannot land after its successor has begun. A
 of what the words mean: `broker/replication` decides.
 """
 
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -160,7 +159,7 @@ class ReplicaStates:
         `known` any more, ConnectionUnsure when that is not known: read it again.
         """
         path, tree = paths.broker_life(broker_id), self._session.tree
-        data = json_bytes({"version": 1, "started_ms": time.time_ns() // 1_000_000})
+        data = json_bytes({"version": 1, "started_ms": self._session.surroundings.wall_ms()})
         if known == 0:
             if not tree.create(path, data):
                 raise VersionConflict("raise", path)

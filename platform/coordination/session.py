@@ -8,7 +8,6 @@ thread for a bounded time; no other callback runs meanwhile.
 
 import logging
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,11 +15,10 @@ from typing import Any, Protocol
 
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
-from kazoo.retry import KazooRetry
 
 from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ZooKeeperUnreachable
-from .polling import PollingHandler
 from .standing import SessionState, Standing
+from .surroundings import SYSTEM, Surroundings, Thread
 from .tree import Tree
 
 log = logging.getLogger(__name__)  # not runtime.logs: that room is on this room's floor
@@ -46,9 +44,11 @@ class _Watch:
         kind: str,
         callback: Callable[[], None],
         note: Callable[["_Watch"], None],
+        now_ms: Callable[[], int],
         rest_ms: Callable[[], int] | None = None,
     ) -> None:
         """`note` takes the watch when it is to be armed."""
+        self._now_ms = now_ms
         self.path, self.kind, self.callback, self._note, self._rest_ms = path, kind, callback, note, rest_ms
         self.armed = False
         self.owes_call = False
@@ -57,7 +57,7 @@ class _Watch:
     def fired(self, _event: object = None) -> None:
         """Note a change or a broken connection (kazoo reports both). Called on kazoo's thread."""
         if self._rest_ms is not None:
-            self.rests_until_ms = _now_ms() + self._rest_ms()
+            self.rests_until_ms = self._now_ms() + self._rest_ms()
         self.armed = False
         self._note(self)
 
@@ -72,6 +72,7 @@ class Session:
         session_timeout_ms: int = 10_000,
         name: str,
         call_timeout_ms: int | None = None,
+        surroundings: Surroundings = SYSTEM,
     ) -> None:
         """`hosts_with_chroot` is `host:port[,host:port…][/chroot]`; a call waits at most `call_timeout_ms` (default: session
         time).
@@ -89,10 +90,12 @@ class Session:
         """Watches that are not armed or that owe a call, each at least once. All others need no look, however many there are."""
         self._renewables: dict[Renewable, int] = {}
         self._probe: tuple[int, int] | None = None  # connection, sent at: one probe at a time
-        self._wake = threading.Event()
-        self._probe_due = threading.Event()
-        self._stopping = threading.Event()
-        self._threads: list[threading.Thread] = []
+        self.surroundings = surroundings
+        self._now_ms = surroundings.monotonic_ms
+        self._wake = surroundings.event()
+        self._probe_due = surroundings.event()
+        self._stopping = surroundings.event()
+        self._threads: list[Thread] = []
         self._client: KazooClient | None = None
         self._tree: Tree | None = None
 
@@ -100,20 +103,17 @@ class Session:
         """Open the session, create the chroot, and return when the session is sure. Raises ZooKeeperUnreachable."""
         if self._client is not None:
             raise CoordinationError(f"the ZooKeeper session {self.name!r} was started before: make a new one")
-        deadline = _now_ms() + timeout_ms
+        deadline = self._now_ms() + timeout_ms
         hosts, _, chroot = self.hosts.partition("/")
         if "," not in hosts:
             # kazoo waits for a server's greeting for the session time divided by the number of servers. A starting server may
             # accept a connection and never greet: with one server listed, the session would end before the second try.
             hosts = ",".join([hosts] * TRIES_IN_A_SESSION)
-        client = KazooClient(
-            hosts,
-            timeout=self.session_timeout_ms / 1000,
-            connection_retry=KazooRetry(max_tries=-1, delay=0.05, backoff=2, max_delay=1.0),
-            handler=PollingHandler(),
-        )
+        around = self.surroundings
+        client = around.client(hosts, self.session_timeout_ms)
         client.add_listener(self._on_kazoo_state)
-        self._client, self._tree = client, Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms)
+        self._client = client
+        self._tree = Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms, surroundings=around)
         try:
             client.start_async().wait(timeout_ms / 1000)
             if not client.connected:
@@ -123,15 +123,16 @@ class Session:
                 self._tree.ensure(f"/{chroot.strip('/')}")
                 client.chroot = f"/{chroot.strip('/')}"
             self._threads = [
-                threading.Thread(target=self._run, name=f"zk-{self.name}", daemon=True),
-                threading.Thread(target=self._run_lease, name=f"zk-lease-{self.name}", daemon=True),
+                around.thread(self._run, f"zk-{self.name}"),
+                around.thread(self._run_lease, f"zk-lease-{self.name}"),
             ]
             for thread in self._threads:
                 thread.start()
             while not self.is_sure():
-                if _now_ms() > deadline:
+                if self._now_ms() > deadline:
                     raise ZooKeeperUnreachable(self.hosts, timeout_ms)
-                time.sleep(0.002)
+                if self._stopping.wait(0.002):
+                    raise SessionClosed(self.name, "start")
         except BaseException:
             self.close()
             raise
@@ -143,7 +144,7 @@ class Session:
         self._wake.set()
         self._probe_due.set()
         for thread in self._threads:
-            if thread is not threading.current_thread():
+            if not self.surroundings.is_current(thread):
                 thread.join(timeout=self._call_timeout_ms / 1000 + 5)
         if self._tree is not None:
             self._tree.close()
@@ -171,13 +172,13 @@ class Session:
     def state(self) -> SessionState:
         """The state now. UNSURE after the end of the lease."""
         with self._lock:
-            self._standing.tick(_now_ms())
+            self._standing.tick(self._now_ms())
             return self._standing.state
 
     def is_sure(self) -> bool:
         """Return whether this session is provably alive now. Cheap enough for every message."""
         # No lock: three attribute reads of a state that only becomes less sure between two confirmations.
-        return self._standing.is_sure(_now_ms())
+        return self._standing.is_sure(self._now_ms())
 
     def on_change(self, callback: Callable[[SessionState], None]) -> None:
         """Call `callback` on the session's thread with each new state. Of a burst it gets the loss and the last state."""
@@ -193,11 +194,11 @@ class Session:
         and sessions. With `rest_ms` a change is reported this much later, together with all changes until then: a list that a
         hundred processes change at once costs a few calls. `rest_ms` is called on kazoo's thread and must only compute.
         """
-        return self._add_watch(_Watch(path, "children", callback, self._note_due, rest_ms))
+        return self._add_watch(_Watch(path, "children", callback, self._note_due, self._now_ms, rest_ms))
 
     def watch_data(self, path: str, callback: Callable[[], None]) -> Callable[[], None]:
         """Watch as `watch_children` does, for the node's data and for its creation and removal."""
-        return self._add_watch(_Watch(path, "data", callback, self._note_due))
+        return self._add_watch(_Watch(path, "data", callback, self._note_due, self._now_ms))
 
     def keep(self, renewable: Renewable, *, made_in: int) -> None:
         """Renew this registration in every session after the generation `made_in`, which was read before it was made."""
@@ -248,7 +249,7 @@ class Session:
                 self._renew()
                 resting_until_ms = self._run_watches()
                 if resting_until_ms is not None:
-                    wait_ms = min(wait_ms, max(0, resting_until_ms - _now_ms()))
+                    wait_ms = min(wait_ms, max(0, resting_until_ms - self._now_ms()))
             self._wake.wait(wait_ms / 1000)
 
     def _run_lease(self) -> None:
@@ -269,7 +270,7 @@ class Session:
             except Exception as error:
                 log.error("zookeeper_client_restart_failed", extra={"fields": {"session": self.name, "error": repr(error)}})
             return
-        now_ms = _now_ms()
+        now_ms = self._now_ms()
         with self._lock:
             self._standing.tick(now_ms)
             if self._standing.has_changes:
@@ -319,7 +320,7 @@ class Session:
                 handled |= dict.fromkeys(self._due.popleft() for _ in range(len(self._due)))
                 with self._lock:
                     watches = [watch for watch in handled if watch.kind == kind and watch in self._watches]
-                now_ms = _now_ms()
+                now_ms = self._now_ms()
                 idle = [watch for watch in watches if not watch.armed]
                 resting += [watch.rests_until_ms for watch in idle if watch.rests_until_ms > now_ms]
                 self._arm([watch for watch in idle if watch.rests_until_ms <= now_ms])
@@ -382,7 +383,3 @@ class Session:
             log.error(event, extra={"fields": {"session": self.name}}, exc_info=True)
             return False
         return True
-
-
-def _now_ms() -> int:
-    return time.monotonic_ns() // 1_000_000

@@ -4,8 +4,6 @@ Reads and unconditional writes of a given value may be repeated without harm: th
 create, a conditional write and a transaction are sent once; when their outcome is unknown they raise ConnectionUnsure.
 """
 
-import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +27,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ValueTooLarge, VersionConflict
 from .node import Listing, Node, node_of
 from .operations import Check, Create, Delete, Operation, Write
+from .surroundings import SYSTEM, Surroundings
 
 VALUE_LIMIT_BYTES = 900_000
 """Below jute.maxbuffer (1 MiB). The server closes the connection on a larger request and gives no reason."""
@@ -48,11 +47,12 @@ _UNSURE = (
 class Tree:
     """The calls of one session. Any thread but kazoo's own may make them: kazoo's thread would wait for itself."""
 
-    def __init__(self, client: KazooClient, *, name: str, call_timeout_ms: int) -> None:
+    def __init__(self, client: KazooClient, *, name: str, call_timeout_ms: int, surroundings: Surroundings = SYSTEM) -> None:
         self._client = client
         self._name = name
         self._call_timeout_ms = call_timeout_ms
-        self._closed = threading.Event()
+        self._now_ms = surroundings.monotonic_ms
+        self._closed = surroundings.event()
 
     def close(self) -> None:
         """Refuse every call from now on."""
@@ -150,14 +150,14 @@ class Tree:
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> bool:
         """Make the node and its missing parents, which are persistent. Return False when the node exists."""
         self._fits(path, data)
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
                 self._once("create", path, lambda: self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
             except NodeExistsError:
                 return False
             except NoNodeError as error:  # another client removed the parents before the node was made in them
-                if time.monotonic() > deadline:
+                if self._now_ms() > deadline_ms:
                     raise ConnectionUnsure("create", path, "its parents come and go") from error
                 continue
             return True
@@ -329,7 +329,7 @@ class Tree:
                 self._once("watch", path, lambda answer=answer: answer)  # type: ignore[misc]
 
     def _put_one(self, path: str, data: bytes) -> None:
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
                 self._repeatable("write", path, lambda: self._client.set_async(path, data), absent=KeyError)
@@ -337,11 +337,11 @@ class Tree:
             except KeyError:
                 if self.create(path, data):
                     return
-            if time.monotonic() > deadline:  # another client makes and removes it again and again
+            if self._now_ms() > deadline_ms:  # another client makes and removes it again and again
                 raise ConnectionUnsure("write", path, "it comes and goes")
 
     def _repeatable(self, what: str, path: str, send: Callable[[], Any], *, absent: Any) -> Any:
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
                 return self._once(what, path, send)
@@ -350,7 +350,7 @@ class Tree:
                     raise KeyError(path) from None
                 return absent
             except ConnectionUnsure:
-                if self._closed.wait(0.02) or time.monotonic() > deadline:
+                if self._closed.wait(0.02) or self._now_ms() > deadline_ms:
                     raise
 
     def _once(self, what: str, path: str, send: Callable[[], Any]) -> Any:
@@ -376,10 +376,10 @@ class Tree:
         done before. All responses together are awaited for one call's time.
         """
         answers: dict[str, tuple[Any, CoordinationError | None]] = {}
-        deadline = time.monotonic() + self._call_timeout_ms / 1000
+        deadline_ms = self._now_ms() + self._call_timeout_ms
         for path, answer in sent:
             try:
-                answers[path] = answer.get(timeout=max(0.0, deadline - time.monotonic())), None
+                answers[path] = answer.get(timeout=max(0, deadline_ms - self._now_ms()) / 1000), None
             except already:
                 answers[path] = None, None
             except (BadVersionError, NotEmptyError):

@@ -1,5 +1,6 @@
 """How a process starts and stops: parts start in order and stop in reverse order; a signal asks for the stop."""
 
+import ctypes
 import os
 import signal
 import sys
@@ -11,6 +12,9 @@ from types import FrameType
 from .logs import get_logger
 
 log = get_logger(__name__)
+
+_PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class StopSignal:
@@ -101,3 +105,8 @@ def end_at_latest(within_ms: int, exit_code: int, doing: Callable[[], str]) -> N
     timer = threading.Timer(within_ms / 1000, end)
     timer.daemon = True
     timer.start()
+
+
+def end_with_parent() -> None:
+    """Call in a child before exec: if its parent is killed, the kernel asks the child to stop."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from uuid import UUID, uuid4
 
-from headrace.broker.app import access_control, guards_of
+from headrace.broker.assembly import access_control, guards_of
 from headrace.broker.errors import NotMorePartitions
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.event_loop.worker import Worker

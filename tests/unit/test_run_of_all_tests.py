@@ -58,6 +58,48 @@ def test_what_failed_once_has_failed_though_it_passes_as_root(tmp_path: Path) ->
     assert (both.count("passed"), both.count("failed"), both.count("left out")) == (1, 2, 1)
 
 
+def test_a_test_that_passes_alone_is_unstable_and_one_that_fails_again_has_failed(tmp_path: Path) -> None:
+    first = read(tmp_path, REPORT, 1)
+    second = run.Result("crash")
+    second.add("tests.crash.test_a.test_ill", "passed")
+    second.add("tests.crash.test_a.test_torn", "failed")
+    second.add("tests.crash.test_a.test_well", "passed")
+    run.take_second(first, second)
+    lines = run.table([first])
+    unstable = lines.index("unstable (failed, and passed when its file ran alone; to be mended):")
+    assert lines[unstable + 1] == "  crash: tests.crash.test_a.test_ill"
+    assert lines[-1] == "2 passed, 1 failed, 1 skipped in 1:01"
+
+
+FLAKY = """
+import os, pathlib, pytest
+@pytest.mark.parametrize("name", ["a.b/c"])
+def test_among_others(name): assert "PYTEST_XDIST_WORKER" not in os.environ
+"""
+
+
+@pytest.mark.parametrize(("files", "outcome"), [(1, "passed"), (run.FEW_FILES, "passed"), (run.FEW_FILES + 1, "failed")])
+def test_a_few_files_with_failures_run_a_second_time_alone(
+    files: int, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = tmp_path / "tests" / "crash"
+    room.mkdir(parents=True)
+    for number in range(files):
+        (room / f"test_{number}.py").write_text(FLAKY)
+    monkeypatch.setattr(run, "TOP", tmp_path)
+    result = run.run_room("crash", [])
+    assert result.count(outcome) == files  # type: ignore[arg-type]
+    assert len(result.unstable) == (files if outcome == "passed" else 0)
+
+
+def test_a_failure_of_a_search_is_a_finding_whatever_a_second_run_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    room = tmp_path / "tests" / "simulate"
+    room.mkdir(parents=True)
+    (room / "test_0.py").write_text(FLAKY)
+    monkeypatch.setattr(run, "TOP", tmp_path)
+    assert run.run_room("simulate", []).count("failed") == 1
+
+
 def test_a_failing_room_does_not_hide_the_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -69,7 +111,7 @@ def test_a_failing_room_does_not_hide_the_others(
         result.add("test", "failed" if room == "unit" else "passed")
         return result
 
-    monkeypatch.setattr(run, "_run", one_room)
+    monkeypatch.setattr(run, "run_room", one_room)
     assert run.main([]) == 1
     assert asked == list(run.ROOMS)
     assert re.search(rf"{len(run.ROOMS) - 1} passed, 1 failed, 0 skipped", capsys.readouterr().out)
@@ -83,7 +125,7 @@ def test_interrupted_it_tells_what_ran(monkeypatch: pytest.MonkeyPatch, capsys: 
         result.add("test", "passed")
         return result
 
-    monkeypatch.setattr(run, "_run", one_room)
+    monkeypatch.setattr(run, "run_room", one_room)
     assert run.main([]) == 130
     assert "1 passed, 0 failed" in capsys.readouterr().out
 

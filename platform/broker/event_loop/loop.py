@@ -1,16 +1,16 @@
-"""The broker's one loop: epoll, timers, calls from other threads, and calls at the end of a turn.
+"""The broker's one loop: descriptors, timers, calls from other threads, and calls at the end of a turn.
 
 Everything that it calls runs on its thread and must not block. A call that fails is logged (once a second); the loop continues.
 Knows nothing of sockets or requests."""
 
-import os
-import select
 import time
 from collections import deque
 from collections.abc import Callable
 
 from ...runtime.logs import get_logger
 from ...runtime.rate_limited_log import RateLimitedLog
+from ..metrics import clock_ns
+from .poller import EpollPoller, Poller
 from .timers import Timers
 
 log = get_logger(__name__)
@@ -22,7 +22,6 @@ GATHER_US = 500
 QUIET_MS = 2
 """A connection that sent a request within this time counts as active. The loop does not pause while one is active whose peer
 waits for single responses."""
-_sleep = time.sleep
 
 OnEvent = Callable[[int], None]
 """Called with the epoll mask."""
@@ -35,13 +34,23 @@ def monotonic_ms() -> int:
 class Loop:
     """Runs until `stop`."""
 
-    def __init__(self) -> None:
-        self._epoll = select.epoll()
+    def __init__(
+        self,
+        poller: Poller | None = None,
+        *,
+        monotonic_ms: Callable[[], int] = monotonic_ms,
+        clock_ns: Callable[[], int] = clock_ns,
+        pause: Callable[[float], None] = time.sleep,
+    ) -> None:
+        """`clock_ns` measures slices of work; `pause` waits for so many seconds, with nothing else done."""
+        self._poller: Poller = EpollPoller() if poller is None else poller
+        self._monotonic_ms, self.clock_ns, self._pause = monotonic_ms, clock_ns, pause
+        self._wake = self._poller.wake
+        self.modify = self._poller.modify
         self._on_event: dict[int, OnEvent] = {}
         self._timers = Timers()
         self._posted: deque[Callable[[], None]] = deque()
         self._turn_end: list[Callable[[], None]] = []
-        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._is_woken = False
         self._gathering: set[int] = set()
         self._has_much = False
@@ -50,26 +59,23 @@ class Loop:
         self._running = True
         self.now_ms = monotonic_ms()
         """Monotonic time at the beginning of this turn: exact enough for every deadline."""
-        self.register(self._wake, select.EPOLLIN, self._drain_wake)
+        self._on_event[self._poller.wake_fd] = self._drain_wake
 
     def register(self, fd: int, mask: int, on_event: OnEvent) -> None:
-        self._epoll.register(fd, mask)
+        self._poller.register(fd, mask)
         self._on_event[fd] = on_event
-
-    def modify(self, fd: int, mask: int) -> None:
-        self._epoll.modify(fd, mask)
 
     def unregister(self, fd: int) -> None:
         """Forget the descriptor; call it before closing."""
         if self._on_event.pop(fd, None) is not None:
-            self._epoll.unregister(fd)
+            self._poller.unregister(fd)
 
     def post(self, function: Callable[[], None]) -> None:
         """Call `function` on the loop thread soon. Any thread may call this."""
         self._posted.append(function)
         if not self._is_woken:
             self._is_woken = True
-            os.eventfd_write(self._wake, 1)
+            self._wake()
 
     def call_at(self, at_ms: int, function: Callable[[], None]) -> None:
         """Call `function` once, at monotonic `at_ms` or a little later."""
@@ -96,17 +102,17 @@ class Loop:
 
     def run(self) -> None:
         """Turn until stopped."""
+        poll, now_ms = self._poller.poll, self._monotonic_ms
         while self._running:
-            wait_ms = 0 if self._turn_end else self._timers.wait_ms(monotonic_ms(), LONGEST_WAIT_MS)
-            events = self._epoll.poll(wait_ms / 1000, EVENTS_A_TURN)
-            self.now_ms = monotonic_ms()
+            wait_ms = 0 if self._turn_end else self._timers.wait_ms(now_ms(), LONGEST_WAIT_MS)
+            events = poll(wait_ms / 1000, EVENTS_A_TURN)
+            self.now_ms = now_ms()
             self._turn(events)
 
     def close(self) -> None:
         # A thread that posts late must not write to a descriptor that is closed or has been reused.
         self._is_woken = True
-        self._epoll.close()
-        os.close(self._wake)
+        self._poller.close()
 
     def _turn(self, events: list[tuple[int, int]]) -> None:
         for fd, mask in events:
@@ -128,7 +134,7 @@ class Loop:
         if len(self._gathering) < len(events):
             self._active_ms = self.now_ms
         elif events and not self._has_much and self.now_ms - self._active_ms > QUIET_MS:
-            _sleep(GATHER_US / 1e6)
+            self._pause(GATHER_US / 1e6)
         self._gathering.clear()
         self._has_much = False
 
@@ -139,10 +145,7 @@ class Loop:
             self._faults.error("loop_call_failed", exc_info=True)
 
     def _drain_wake(self, mask: int) -> None:
-        try:
-            os.eventfd_read(self._wake)
-        except BlockingIOError:
-            pass
+        self._poller.drain()
         # After the read, never before: else the read could consume the wake-up of a thread that posts in between, and no post
         # would wake the loop again. This turn still calls what such a thread has posted.
         self._is_woken = False

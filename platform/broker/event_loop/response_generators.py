@@ -11,7 +11,6 @@ from collections.abc import Generator
 from typing import NamedTuple
 
 from ..errors import FrameRefused
-from ..metrics import clock_ns
 from .deferred_response import Chunk, Chunks, DeferredResponse
 from .loop import Loop
 
@@ -42,7 +41,7 @@ class ResponseGenerators:
         Raises: FrameRefused when too many bytes of requests wait already; what `steps` raises in its first slice. An error that
         it raises later closes the waiting connection, as an error in the first slice does.
         """
-        outcome = _slice(steps)
+        outcome = self._slice(steps)
         if outcome is not None:
             return outcome
         if self.waiting_bytes + request_bytes > MOST_WAITING_BYTES:
@@ -58,7 +57,7 @@ class ResponseGenerators:
         job = _Job(steps, deferred, 0)
         if deferred.ended:
             steps.close()
-        elif (outcome := _attempt(steps)) is not None:
+        elif (outcome := self._attempt(steps)) is not None:
             _give(deferred, outcome)
         else:
             self._put(job)
@@ -76,7 +75,7 @@ class ResponseGenerators:
     def _resume(self) -> None:
         self._is_posted = False
         job = self._jobs[0]
-        outcome = None if job.deferred.ended else _attempt(job.steps)
+        outcome = None if job.deferred.ended else self._attempt(job.steps)
         if outcome is not None or job.deferred.ended:
             self._jobs.popleft()
             self.waiting_bytes -= job.request_bytes
@@ -84,6 +83,25 @@ class ResponseGenerators:
         self._post()
         if outcome is not None:
             _give(job.deferred, outcome)
+
+    def _slice(self, steps: ResponseGenerator) -> bytes | DeferredResponse | None:
+        """Return the generator's result, None when it has not ended within one slice."""
+        clock_ns = self._loop.clock_ns
+        until_ns = clock_ns() + SLICE_NS
+        try:
+            next(steps)
+            while clock_ns() < until_ns:
+                next(steps)
+        except StopIteration as end:
+            made: bytes | DeferredResponse = end.value
+            return made
+        return None
+
+    def _attempt(self, steps: ResponseGenerator) -> bytes | DeferredResponse | Chunk | None:
+        try:
+            return self._slice(steps)
+        except Exception as error:
+            return _Fault(error)
 
 
 class _Job(NamedTuple):
@@ -145,26 +163,6 @@ class _Fault:
     @property
     def position(self) -> int:
         return 0
-
-
-def _slice(steps: ResponseGenerator) -> bytes | DeferredResponse | None:
-    """Return the generator's result, None when it has not ended within one slice."""
-    until_ns = clock_ns() + SLICE_NS
-    try:
-        next(steps)
-        while clock_ns() < until_ns:
-            next(steps)
-    except StopIteration as end:
-        made: bytes | DeferredResponse = end.value
-        return made
-    return None
-
-
-def _attempt(steps: ResponseGenerator) -> bytes | DeferredResponse | Chunk | None:
-    try:
-        return _slice(steps)
-    except Exception as error:
-        return _Fault(error)
 
 
 def _give(deferred: DeferredResponse, outcome: bytes | DeferredResponse | Chunk) -> None:

@@ -44,10 +44,11 @@ class GroupService:
         settings: BrokerSettings,
         broker_ids: Callable[[], Collection[int]],
         claim_group: ClaimGroup,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
     ) -> None:
         self._loop = loop
         self._claim_group = claim_group
-        self._coordinator = Coordinator(limits_of(settings), new_member_id)
+        self._coordinator = Coordinator(limits_of(settings), lambda name: member_id(name, new_id()))
         self._broker_id = settings.broker_id
         self._broker_ids = broker_ids
         self._brokers_seen: frozenset[int] = frozenset()
@@ -230,6 +231,6 @@ def limits_of(settings: BrokerSettings) -> GroupLimits:
     )
 
 
-def new_member_id(name: str) -> str:
-    """Return a new, unique member id that begins with the client's name."""
-    return f"{name[:LONGEST_NAME_IN_ID]}-{uuid.uuid4()}"
+def member_id(name: str, unique: str) -> str:
+    """Return a member id that begins with the client's name; `unique`: hexadecimal digits."""
+    return f"{name[:LONGEST_NAME_IN_ID]}-{uuid.UUID(unique)}"

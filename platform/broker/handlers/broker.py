@@ -1,10 +1,11 @@
-"""What handlers may use of the broker: built once by `app`, the same for every request.
+"""What handlers may use of the broker: built once by `assembly`, the same for every request.
 
 A handler is a function (broker, request). It returns the response's body, whole or in chunks; a `DeferredResponse`; or None when
 the protocol has no response. It runs on the loop thread and never blocks. The handler of a request that may name very many things
 is a generator: it pauses wherever the loop may serve others (`response_generators`). At each pause the broker's state may change,
 and after the first one the request's body is no longer valid."""
 
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -34,7 +35,7 @@ from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .access.control import AccessControl
 from .fetch_request_cache import FetchRequestCache
-from .fetch_sessions import FetchSessions
+from .fetch_sessions import LARGEST_EPOCH, FetchSessions
 from .metadata_answers import MetadataAnswers
 from .topics_by_id import TopicsById
 
@@ -127,6 +128,7 @@ class Broker:
     """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
+    random_below: Callable[[int], int] = secrets.randbelow
     generators: ResponseGenerators = field(init=False)
     """Runs the generators of long responses."""
     fetch_sessions: FetchSessions = field(init=False)
@@ -139,6 +141,7 @@ class Broker:
             slots=self.settings.fetch_session_slots,
             most_partitions=self.settings.parked_partitions_max,
             metrics=self.metrics,
+            new_id=lambda: 1 + self.random_below(LARGEST_EPOCH),
         )
         self.generators = ResponseGenerators(self.loop)
 

@@ -11,7 +11,6 @@ from ..errors import NotEnoughBrokers, NotMorePartitions
 from ..event_loop.deferred_response import DeferredResponse
 from ..event_loop.response_generators import SLICE_NS
 from ..log import LogError
-from ..metrics import clock_ns
 from .broker import Broker
 
 Key = TypeVar("Key")
@@ -89,6 +88,7 @@ class FanIn(Generic[Key, Result]):
         if self._is_beginning:
             return  # `begin` may call `put` itself
         self._is_beginning = True
+        clock_ns = self._loop.clock_ns
         until_ns = clock_ns() + SLICE_NS
         while self._to_begin and self._under_way < MOST_AT_ONCE and not (self.deferred.ended or self._is_answering):
             if clock_ns() > until_ns:

@@ -30,7 +30,7 @@ class OffsetOutOfRange(LogError):
 
 
 class DamageAhead(LogError):
-    """A replica's read meets a damaged range that is not repaired yet. Records must not be passed over: read again later."""
+    """A replica's read meets a damaged range that is not repaired yet. Records must not be skipped: read again later."""
 
     retriable: ClassVar[bool] = True
 

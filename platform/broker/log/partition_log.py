@@ -60,9 +60,9 @@ class PartitionLog:
         "_segments",
         "_start",
         "comparison",
-        "passes_over_damage",
         "producers",
         "recovery",
+        "skips_damage",
     )
 
     def __init__(
@@ -87,7 +87,7 @@ class PartitionLog:
         self._scrub = LogScrub(name, segments)
         self.comparison = LogComparison(name, segments, self._scrub)
         """For a replica: compares and repairs."""
-        self.passes_over_damage = True
+        self.skips_damage = True
         """Whether a read continues behind damage. Not so in a replica, where the damage will be repaired."""
 
     @classmethod
@@ -420,7 +420,7 @@ class PartitionLog:
         A batch answers every offset from its position to the next batch's position. `up_to_offset` None: the log end. At most
         `max_bytes`, but at least one batch. The region ends at a hole, a segment's end, a bad range, or earlier. It stays
         readable while it is held, even when its segment is deleted. Raises `OffsetOutOfRange`, `FolderFault`; `DamageAhead` where
-        damage is not passed over.
+        damage is not skipped.
         """
         segments = self._segments
         log_end_offset = segments.active.end_offset
@@ -433,13 +433,13 @@ class PartitionLog:
         try:
             for segment in segments.from_offset(offset):
                 while (start := segment.locate(offset)) is not None:
-                    if segment.index.bad_ranges and not self.passes_over_damage:
+                    if segment.index.bad_ranges and not self.skips_damage:
                         self._check_damage(segment, offset, min(start, up_to_offset))
                     found = segment.read(start, max_bytes, up_to_offset) if start < up_to_offset else None
                     # None is the answer, unless this read has just found damage here: then try what is behind it.
                     if found is not None or segment.locate(offset) == start:
                         return found
-                if segment.index.bad_ranges and not self.passes_over_damage:
+                if segment.index.bad_ranges and not self.skips_damage:
                     self._check_damage(segment, offset, up_to_offset)
         except OSError as error:
             raise self._name.fault(error) from error

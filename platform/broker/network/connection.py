@@ -99,6 +99,7 @@ class Connection(Generic[Template]):
             peer=peer,
             output_max_bytes=shared.output_max_bytes,
             give_way=self._go_on_next_turn,
+            clock_ns=shared.loop.clock_ns,
         )
         self.peer = peer
         self.is_closed = False

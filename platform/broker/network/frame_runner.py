@@ -64,6 +64,7 @@ class FrameRunner(Generic[Template]):
     """Answers the requests of one connection. It calls `give_way` when other connections should run before it continues."""
 
     __slots__ = (
+        "_clock_ns",
         "_dispatch",
         "_gathering",
         "_give_way",
@@ -86,7 +87,9 @@ class FrameRunner(Generic[Template]):
         peer: Peer,
         output_max_bytes: int,
         give_way: Callable[[], None],
+        clock_ns: Callable[[], int] = clock_ns,
     ) -> None:
+        self._clock_ns = clock_ns
         self._dispatch = dispatch
         self._pending = pending
         self._send_queue = send_queue
@@ -144,7 +147,7 @@ class FrameRunner(Generic[Template]):
                 return start
             may_yield = api_key != PRODUCE and end - frame_end >= FIXED_HEADER_SIZE
             if may_yield and until_ns == 0:
-                until_ns = clock_ns() + TURN_NS
+                until_ns = self._clock_ns() + TURN_NS
             frame = buffer[start:frame_end]
             answer = dispatch.answer(frame, api_key, version, correlation_id, client_id_length, peer)
             start = frame_end
@@ -152,7 +155,7 @@ class FrameRunner(Generic[Template]):
                 self.is_held = api_key != PRODUCE
             if not self.may_run():
                 return start
-            if may_yield and clock_ns() > until_ns:
+            if may_yield and self._clock_ns() > until_ns:
                 self._give_way()
                 return start
         if end - start >= 4:

@@ -24,6 +24,7 @@ from .handshakes import Handshakes
 from .peer import Guard, Peer
 from .principal import Principal
 from .receive_buffer import SCRATCH_BYTES, BufferPool, ReceiveBuffer
+from .send_queue import Sendfile
 from .tls_connection import TlsConnection
 from .tls_context import ServerTls
 from .tls_stream import TlsStream
@@ -40,15 +41,27 @@ _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 NewGuard = Callable[[Peer], Guard]
+Bind = Callable[[Listener], socket.socket]
+"""Returns a listening socket that does not block. Raises: AddressInUse."""
 
 
 class Server(Generic[Template]):
     """Serves `dispatch` on all listeners."""
 
     def __init__(
-        self, loop: Loop, dispatch: Dispatch[Template], settings: BrokerSettings, *, guard: NewGuard | None = None
+        self,
+        loop: Loop,
+        dispatch: Dispatch[Template],
+        settings: BrokerSettings,
+        *,
+        guard: NewGuard | None = None,
+        bind: Bind | None = None,
+        sendfile: Sendfile = os.sendfile,
     ) -> None:
-        """`guard` makes one for a connection to a listener with a login. Raises: TlsRefused."""
+        """`guard` makes one for a connection to a listener with a login; `bind` a listening socket, else the system does.
+        Raises: TlsRefused.
+        """
+        self._bind, self._sendfile = bind or bound_to, sendfile
         self._guard = guard
         self.loop = loop
         self.dispatch = dispatch
@@ -114,7 +127,7 @@ class Server(Generic[Template]):
     def listen(self) -> None:
         """Begin to accept connections. Raises: AddressInUse."""
         for listener in self._settings.listeners:
-            bound = self._listening[listener.name] = _bound(listener)
+            bound = self._listening[listener.name] = self._bind(listener)
             self.loop.register(bound.fileno(), EPOLLIN, partial(self._accept, bound, listener))
         if self._handshakes is not None:
             self._handshakes.start()
@@ -200,7 +213,7 @@ class Server(Generic[Template]):
             if listener.has_tls:
                 self._begin_handshake(accepted, peer)
             else:
-                self._add(Connection(accepted, peer, self))
+                self._add(Connection(accepted, peer, self, sendfile=self._sendfile))
 
     def _add(self, connection: Connection[Template]) -> None:
         self._connections[connection.fd] = connection
@@ -260,7 +273,7 @@ class Server(Generic[Template]):
                 connection.close()
 
 
-def _bound(listener: Listener) -> socket.socket:
+def bound_to(listener: Listener) -> socket.socket:
     """Return the listening socket. Raises: AddressInUse."""
     host, port = listener.host, listener.port
     try:

@@ -38,7 +38,7 @@ class Checkpoints:
         self._loop = loop
         self._worker = worker
         self._table = PartitionTable()
-        self._changed: set[Partition] = set()
+        self._changed: dict[Partition, None] = {}
         """Partitions to weigh at the next pass."""
         self._unindexed: dict[Partition, int] = {}
         self._total_bytes = 0
@@ -87,7 +87,7 @@ class Checkpoints:
             elif unindexed >= LEAST_BYTES:
                 heavy.append((unindexed, partition))
             elif partition.is_gone or not partition.log.awaits_sidecars:
-                self._changed.discard(partition)
+                self._changed.pop(partition, None)
         at += PARTITIONS_A_TURN
         if at < len(partitions):
             self._loop.post(lambda: self._weigh(partitions, at, closed, heavy))

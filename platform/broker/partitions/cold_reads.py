@@ -6,6 +6,7 @@ The queue's own bound is lower: a fetch that finds it full is answered without p
 reader that continues where it stopped, the next region is read ahead."""
 
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from ...runtime.logs import get_logger
 from ...runtime.rate_limited_log import RateLimitedLog
@@ -23,12 +24,21 @@ AHEAD_BYTES = 2 * 1024 * 1024
 MOST_SEQUENTIAL_READS = 1_000
 
 
+class Cache(Protocol):
+    """The part of `page_cache.PageCache` that is used here."""
+
+    def holds(self, region: Region) -> bool: ...
+
+    def copy(self, region: Region) -> bytes | None: ...
+
+
 class ColdReads:
     """The fetch handler calls it before it reads."""
 
-    def __init__(self, loop: Loop) -> None:
-        self._cache = page_cache.PageCache()
-        self._worker = Worker("cold-reads", loop.post, capacity=MOST_WAITING, threads=THREADS)
+    def __init__(self, loop: Loop, worker: Worker | None = None, cache: Cache | None = None) -> None:
+        """`worker`, of `THREADS` threads and room for `MOST_WAITING` jobs, reads; `cache` knows what is there."""
+        self._cache: Cache = page_cache.PageCache() if cache is None else cache
+        self._worker = worker or Worker("cold-reads", loop.post, capacity=MOST_WAITING, threads=THREADS)
         self._log = RateLimitedLog(log, lambda: loop.now_ms)
         self._ahead_to: dict[int, int] = {}
         """Sequential reads of cold data: descriptor, and the position up to which it is read ahead. When the system gives a

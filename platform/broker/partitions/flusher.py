@@ -1,7 +1,7 @@
 """How a flush is carried out: the interface, and the plain way, on worker threads.
 
-`kernel_flush.KernelFlush` is the other way. `app.choose_flusher` picks one. The scheduler and the logs cannot tell which it is,
-and one test suite runs over both (`tests/unit/broker/partitions/test_flushers.py`).
+`kernel_flush.KernelFlush` is the other way. `machine.SystemMachine` picks one. The scheduler and the logs cannot tell which it
+is, and one test suite runs over both (`tests/unit/broker/partitions/test_flushers.py`).
 """
 
 from collections.abc import Callable

@@ -8,6 +8,7 @@ import fcntl
 import json
 import os
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,7 +68,7 @@ class FolderIdentity:
     broker_id: int
 
 
-def identify(folder: Path, broker_id: int) -> FolderIdentity:
+def identify(folder: Path, broker_id: int, new_id: Callable[[], str] = lambda: uuid.uuid4().hex) -> FolderIdentity:
     """Return the folder's identity. A new folder's is written first. The caller holds the lock.
 
     Raises: FolderOfAnotherBroker, FolderOfOldFormat, FolderDamaged; FolderUnusable when it cannot be read, or written the first
@@ -80,7 +81,7 @@ def identify(folder: Path, broker_id: int) -> FolderIdentity:
         version = int(words["version"])
     except FileNotFoundError:
         try:
-            return _written(path, FolderIdentity(folder_id=str(uuid.uuid4()), broker_id=broker_id))
+            return _written(path, FolderIdentity(folder_id=str(uuid.UUID(new_id())), broker_id=broker_id))
         except OSError as error:
             raise FolderUnusable(folder, error) from error
     except OSError as error:

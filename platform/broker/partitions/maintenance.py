@@ -42,7 +42,7 @@ class Maintenance:
         self._settings = settings
         self._now_ms = now_ms
         self._table = PartitionTable()
-        self._changed: set[Partition] = set()
+        self._changed: dict[Partition, None] = {}
         """Partitions that may have something for `_after_rolls`."""
 
     def start(self, table: PartitionTable) -> None:
@@ -106,7 +106,7 @@ class Maintenance:
         notes = []
         for partition in partitions:
             if partition.is_gone:
-                self._changed.discard(partition)
+                self._changed.pop(partition, None)
                 continue
             note = partition.log.note_job()
             if note is not None:
@@ -114,7 +114,7 @@ class Maintenance:
             if partition.log.has_unflushed_segments:
                 self._scheduler.ask_in_background(partition.flush_target)
             elif note is None:
-                self._changed.discard(partition)
+                self._changed.pop(partition, None)
 
         def write() -> None:
             for note in notes:

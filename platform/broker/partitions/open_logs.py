@@ -21,6 +21,7 @@ from ..errors import BeingDeleted
 from ..log import FolderFault, LogConfig, LogError, PartitionLog, topic_note
 from ..settings import topic_settings
 from ..settings.topic_settings import TopicSettings
+from . import replica_note
 from .catalog import BrokerAddress, TopicEntry
 from .replica_log import ReplicaLog, open_replica
 
@@ -84,13 +85,18 @@ class OpenLogs:
         check_cluster: Callable[[], None] = lambda: None,
         delete_states: Callable[[UUID], None] = lambda topic_id: None,
         has_lost_memory: Callable[[], bool] = lambda: False,
+        new_token: Callable[[], str] = replica_note.new_token,
+        closed_at_once: int = CLOSED_AT_ONCE,
     ) -> None:
-        """`delete_states` removes the nodes of a topic's replicas. `check_cluster` raises CoordinationError if ZooKeeper has lost
+        """`new_token` draws the token of a replica's folder; `closed_at_once` logs are closed in parallel.
+
+        `delete_states` removes the nodes of a topic's replicas. `check_cluster` raises CoordinationError if ZooKeeper has lost
         the tree: then no topic has gone, its node has, and none is made.
         """
         self._check_cluster = check_cluster
         self._delete_states = delete_states
         self._has_lost_memory = has_lost_memory
+        self._new_token, self._closed_at_once = new_token, closed_at_once
         self._data = data
         self._broker_id = broker_id
         self._defaults = defaults
@@ -101,7 +107,7 @@ class OpenLogs:
         self._known: dict[str, _Known] = {}
         self._entries: dict[str, TopicEntry] = {}
         """Those of `_known`."""
-        self._unopened: set[str] = set()
+        self._unopened: dict[str, None] = {}
         """Known topics of which a log could not be opened, or was opened in a reading that failed."""
         self._addresses: Mapping[int, BrokerAddress] = {}
         self._retiring: set[str] = set()
@@ -139,7 +145,7 @@ class OpenLogs:
                 )
                 for broker in self._brokers.list()
             }
-        for gone in lost | replaced:
+        for gone in sorted(lost | replaced):
             self._forget(gone)
             if self._open.get(gone):
                 self._retiring.add(gone)
@@ -147,15 +153,15 @@ class OpenLogs:
             if topic not in replaced:
                 self._know(info)
         opened: dict[tuple[str, int], Opened] = {}
-        failed: set[str] = set()
-        self._unopened |= read.keys() & self._known.keys()
+        failed: dict[str, None] = {}
+        self._unopened |= dict.fromkeys(topic for topic in read if topic in self._known)
         for topic in self._unopened:
             try:
                 self._open_all(self._known[topic], opened)
             except LogError as error:
                 if is_start:
                     raise
-                failed.add(topic)
+                failed[topic] = None
                 log.error("log_not_opened", topic=topic, why=str(error))
         self._unopened = failed
         return ClusterView(topics=dict(self._entries), brokers=self._addresses, opened=opened)
@@ -234,7 +240,7 @@ class OpenLogs:
         becomes part of the folder's name. Return the renamed folders of each topic, or why they stay.
         """
         going = {(topic, index): one for topic in topics for index, one in self._open.pop(topic, {}).items()}
-        for (topic, index), error in _closed(going).items():
+        for (topic, index), error in _closed(going, self._closed_at_once).items():
             log.warning("log_not_closed", topic=topic, partition=index, why=str(error))
         aside: dict[str, list[Path] | Exception] = {topic: [] for topic in topics}
         for topic, index in going:
@@ -284,7 +290,9 @@ class OpenLogs:
 
     def close(self) -> None:
         """Flush and close every log. Raises: LogError, after all are closed."""
-        faults = _closed({(topic, index): one for topic, logs in self._open.items() for index, one in logs.items()})
+        faults = _closed(
+            {(topic, index): one for topic, logs in self._open.items() for index, one in logs.items()}, self._closed_at_once
+        )
         self._open.clear()
         for error in faults.values():
             raise error
@@ -307,7 +315,7 @@ class OpenLogs:
                 outcomes[topic] = info
                 continue
             known = self._know(info)
-            self._unopened.add(topic)
+            self._unopened[topic] = None
             of_topic: dict[tuple[str, int], Opened] = {}
             try:
                 self._open_all(known, of_topic)
@@ -316,7 +324,8 @@ class OpenLogs:
                 continue
             entries[topic] = known.entry
             opened |= of_topic
-        self._unopened -= entries.keys()
+        for topic in entries:
+            self._unopened.pop(topic, None)
         return ClusterView(topics=entries, brokers={}, opened=opened)
 
     def _know(self, info: TopicInfo) -> _Known:
@@ -333,7 +342,7 @@ class OpenLogs:
     def _forget(self, topic: str) -> None:
         self._known.pop(topic, None)
         self._entries.pop(topic, None)
-        self._unopened.discard(topic)
+        self._unopened.pop(topic, None)
 
     def _open_all(self, known: _Known, opened: dict[tuple[str, int], Opened]) -> None:
         """Put this broker's logs of a topic into `opened`. Raises: LogError; the logs before the failed one stay there."""
@@ -361,7 +370,13 @@ class OpenLogs:
         try:
             partition_log = self._recovered(topic, index, topic_id, config)
             try:
-                return open_replica(partition_log, topic_id, self._now_ms, has_lost_memory=self._has_lost_memory())
+                return open_replica(
+                    partition_log,
+                    topic_id,
+                    self._now_ms,
+                    has_lost_memory=self._has_lost_memory(),
+                    new_token=self._new_token,
+                )
             except (LogError, OSError):
                 partition_log.close()
                 raise
@@ -411,17 +426,24 @@ class OpenLogs:
         return partition_log
 
 
-def _closed(logs: Mapping[tuple[str, int], PartitionLog | ReplicaLog]) -> dict[tuple[str, int], LogError]:
+def _closed(logs: Mapping[tuple[str, int], PartitionLog | ReplicaLog], at_once: int) -> dict[tuple[str, int], LogError]:
     """Flush and close logs, several in parallel, as the disk merges flushes. Return the errors of those that failed."""
     faults: dict[tuple[str, int], LogError] = {}
-    with ThreadPoolExecutor(CLOSED_AT_ONCE) as threads:
-        closed = {key: threads.submit(partition_log.close) for key, partition_log in logs.items()}
-    for key, one in closed.items():
+
+    def close(key: tuple[str, int]) -> None:
         try:
-            one.result()
+            logs[key].close()
         except LogError as error:
             faults[key] = error
-    return faults
+
+    if at_once == 1:
+        for key in logs:
+            close(key)
+        return faults
+    with ThreadPoolExecutor(at_once) as threads:
+        for done in [threads.submit(close, key) for key in logs]:
+            done.result()
+    return {key: faults[key] for key in logs if key in faults}
 
 
 _NOTHING = ClusterView(topics={}, brokers={}, opened={})

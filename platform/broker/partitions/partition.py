@@ -86,10 +86,10 @@ class Partition:
         """Bytes of record batches appended since this broker opened the log. This and `messages_in` are for metrics only."""
         self.bytes_out = 0
         """Bytes of record batches given to fetches; for metrics only."""
-        self.touched: set[Partition] = set()
+        self.touched: dict[Partition, None] = {}
         """The table's: takes the partition when its log has changed."""
         self._ask_flush = ask_flush
-        self._waiters: set[Waiter] = set()
+        self._waiters: dict[Waiter, None] = {}
         self._flush_waiters: deque[tuple[int, Flushed]] = deque()
         self._unflushed_count = 0
         self._flush_is_due = False
@@ -110,7 +110,7 @@ class Partition:
         """
         self.messages_in += record_count
         self.bytes_in += size_bytes
-        self.touched.add(self)
+        self.touched[self] = None
         settings = self.settings
         if self.acks_on_disk:
             self._ask_flush(self, 0)
@@ -189,10 +189,10 @@ class Partition:
         self._show()
 
     def wait(self, waiter: Waiter) -> None:
-        self._waiters.add(waiter)
+        self._waiters[waiter] = None
 
     def wait_no_more(self, waiter: Waiter) -> None:
-        self._waiters.discard(waiter)
+        self._waiters.pop(waiter, None)
 
     def start_moved(self) -> None:
         """The log begins at a later offset now: notify waiters."""
@@ -202,9 +202,9 @@ class Partition:
     def leave(self) -> None:
         """Mark the partition as no longer kept here; notify everything that waits."""
         self.is_gone = True
-        self.touched.add(self)
+        self.touched[self] = None
         self.flush_failed(_gone(self))
-        waiters, self._waiters = self._waiters, set()
+        waiters, self._waiters = self._waiters, {}
         for waiter in waiters:
             waiter.gone()
 
@@ -249,14 +249,15 @@ class PartitionTable:
     def __init__(self) -> None:
         self._by_topic: dict[str, dict[int, Partition]] = {}
         self._following: dict[tuple[str, int], Partition] = {}
-        self._touched: set[Partition] = set()
-        self._followers: list[set[Partition]] = []
+        self._touched: dict[Partition, None] = {}
+        self._followers: list[dict[Partition, None]] = []
 
-    def follow(self) -> set[Partition]:
-        """Return a set that gets every partition now, and at each `tell_followers` those that were appended to, came or went.
-        Its owner removes what it has seen to. So what is done for each log costs as much as there are changes.
+    def follow(self) -> dict[Partition, None]:
+        """Return what gets every partition now, and at each `tell_followers` those that were appended to, came or went, in the
+        order of these events. Its owner removes what it has seen to. So what is done for each log costs as much as there are
+        changes.
         """
-        followed = set(self.kept())
+        followed = dict.fromkeys(self.kept())
         self._followers.append(followed)
         return followed
 
@@ -287,7 +288,7 @@ class PartitionTable:
         else:
             self._following[partition.topic, partition.index] = partition
         partition.touched = self._touched
-        self._touched.add(partition)
+        self._touched[partition] = None
 
     def remove(self, partition: Partition) -> None:
         """Remove one partition, and notify everything that waits for it."""

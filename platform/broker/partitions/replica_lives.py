@@ -37,8 +37,14 @@ class StartNumbers(Protocol):
 class ReplicaLives:
     """Of one process. `begin` before anything else."""
 
-    def __init__(self, data: Path, broker_id: int, boot: Callable[[], bytes] = boot_id.current) -> None:
-        self._data, self._broker_id, self._boot = data, broker_id, boot
+    def __init__(
+        self,
+        data: Path,
+        broker_id: int,
+        boot: Callable[[], bytes] = boot_id.current,
+        new_id: Callable[[], str] = lambda: uuid.uuid4().hex,
+    ) -> None:
+        self._data, self._broker_id, self._boot, self._new_id = data, broker_id, boot, new_id
         self._note: FolderNote | None = None
         self._is_written = False
         """Whether the note is on disk."""
@@ -48,7 +54,7 @@ class ReplicaLives:
         """Raise the start number, and note the lives of this process durably. Raises CoordinationError, OSError."""
         before, self._has_lost_memory = _read(self._data / FILE)
         known = first = numbers.start_number(self._broker_id)
-        token = uuid.uuid4().hex
+        token = self._new_id()
         for _ in range(TRIES):
             number, boot = known + 1, self._boot().hex()
             lives = at_start(before, boot_id=boot, start_number=number, known_start_number=first, token=token)

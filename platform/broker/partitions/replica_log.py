@@ -23,7 +23,7 @@ class ReplicaLog:
     """Made by `open_replica`."""
 
     def __init__(self, log: PartitionLog, noted: ReplicaNote, topic_id: UUID, now_ms: Callable[[], int]) -> None:
-        log.passes_over_damage = False
+        log.skips_damage = False
         self.log = log
         self.noted = noted
         self.incarnation = 0
@@ -151,7 +151,7 @@ class ReplicaLog:
 
     def _is_new(self) -> None:
         self.incarnation += 1
-        self.log.passes_over_damage = False
+        self.log.skips_damage = False
         self._last = -1, NO_CRC
         self.is_damaged = bool(self.log.bad_ranges)
 
@@ -179,7 +179,14 @@ def without_lost_pages(log: PartitionLog, now_ms: int) -> PartitionLog | None:
     return log.cut_end(lost[0], aside=log.folder.with_name(f"{log.folder.name}.cut.{now_ms}"), now_ms=now_ms)
 
 
-def open_replica(log: PartitionLog, topic_id: UUID, now_ms: Callable[[], int], *, has_lost_memory: bool = False) -> ReplicaLog:
+def open_replica(
+    log: PartitionLog,
+    topic_id: UUID,
+    now_ms: Callable[[], int],
+    *,
+    has_lost_memory: bool = False,
+    new_token: Callable[[], str] = replica_note.new_token,
+) -> ReplicaLog:
     """Return the replica of an open log. A folder without a note gets one. Raises FolderFault, OSError.
 
     `has_lost_memory`: the power was cut, or the system ended without a clean stop. If something was lost between segments, the
@@ -191,10 +198,10 @@ def open_replica(log: PartitionLog, topic_id: UUID, now_ms: Callable[[], int], *
         if cut is not None:
             log = cut
             before = replica_note.read(folder) or ReplicaNote(token="")
-            replica_note.write(folder, replace(before, token=replica_note.new_token(), count=before.count + 1))
+            replica_note.write(folder, replace(before, token=new_token(), count=before.count + 1))
         noted = replica_note.read(folder)
         if noted is None:
-            noted = ReplicaNote(token=replica_note.new_token())
+            noted = ReplicaNote(token=new_token())
             replica_note.write(folder, noted)
     except ValueError as error:
         fault = OSError(

@@ -88,7 +88,7 @@ class ReplicatedPartition(Partition):
     def appended(self, record_count: int, size_bytes: int) -> None:
         self.messages_in += record_count
         self.bytes_in += size_bytes
-        self.touched.add(self)
+        self.touched[self] = None
         self.replica.log_changed()
         if self.acks_on_disk:
             self._ask_flush(self, 0)

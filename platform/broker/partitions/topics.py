@@ -19,9 +19,10 @@ from ..event_loop.batched_jobs import BatchedJobs, Kind
 from ..event_loop.worker import Worker
 from ..settings.topic_settings import TopicSettings
 from .catalog import Catalog, ReplicaAssignment, ReplicaView, TopicEntry, assignment, extension
-from .open_logs import Change, ClusterView, OpenLogs, Outcome, log_config
+from .open_logs import CLOSED_AT_ONCE, Change, ClusterView, OpenLogs, Outcome, log_config
 from .partition import AskFlush, Partition, PartitionTable
 from .replica_log import ReplicaLog
+from .replica_note import new_token
 
 log = get_logger(__name__)
 
@@ -70,9 +71,12 @@ class Topics:
         replication: Replication | None = None,
         delete_states: Callable[[UUID], None] = lambda topic_id: None,
         has_lost_memory: Callable[[], bool] = lambda: False,
+        new_token: Callable[[], str] = new_token,
+        closed_at_once: int = CLOSED_AT_ONCE,
     ) -> None:
-        """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`: see `OpenLogs`;
-        `when_ready`: see `OtherBrokers`. `replication` None: only topics of one replica are served.
+        """`dispose` runs slow work that nothing waits for (deleting files) off the loop; `check_cluster`, `new_token` and
+        `closed_at_once`: see `OpenLogs`; `when_ready`: see `OtherBrokers`. `replication` None: only topics of one replica are
+        served.
         """
         self.catalog = Catalog(cluster_id=cluster_id)
         self._broker_id = broker_id
@@ -96,6 +100,8 @@ class Topics:
             check_cluster=check_cluster,
             delete_states=delete_states,
             has_lost_memory=has_lost_memory,
+            new_token=new_token,
+            closed_at_once=closed_at_once,
         )
         self._creating: dict[str, list[Done]] = {}
         self._creation = Kind(self._create, self._created, self._not_created)
@@ -246,9 +252,8 @@ class Topics:
     def _unregistered(self, deletions: Sequence["_Deletion"], outcomes: Sequence[Outcome]) -> None:
         results = list(zip(deletions, outcomes, strict=True))
         # A deletion by an unknown id proves nothing about the topic that has the name.
-        self._remove(
-            {one.topic for one, outcome in results if outcome is True or (outcome is False and one.topic_id is None)}, "deleted"
-        )
+        gone = (one.topic for one, outcome in results if outcome is True or (outcome is False and one.topic_id is None))
+        self._remove(list(dict.fromkeys(gone)), "deleted")
         for one, outcome in results:
             one.done(outcome)
 
@@ -330,7 +335,7 @@ class Topics:
             if any(self._read.get(name) is not entry for name, entry in seen.topics.items()):
                 self._show_topics({**self._read, **seen.topics})
         elif seen.topics != self._read or seen.brokers != self.catalog.brokers:
-            self._remove(self._read.keys() - seen.topics.keys(), "gone")
+            self._remove([name for name in self._read if name not in seen.topics], "gone")
             self.catalog = replace(self.catalog, brokers=seen.brokers)
             self._show_topics(seen.topics)
         for (topic, index), (opened_log, settings) in seen.opened.items():

@@ -299,7 +299,7 @@ class MachineRunner(ABC):
             self._is_log_changed = True
             self._log.ends_with(header.next_offset, header.crc)
             if self._partition is not None:
-                self._partition.touched.add(self._partition)
+                self._partition.touched[self._partition] = None
 
     def _advance_start(self, to_offset: int) -> None:
         """Delete the records before an offset, durably. Flushes first, by the one flush that a log has under way."""

@@ -149,7 +149,7 @@ class Replicas:
 
     def watch_topics(self, topics: Mapping[str, TopicEntry]) -> None:
         """Watch the nodes of these topics' partitions, and of no other."""
-        for name in self._entries.keys() - topics.keys():
+        for name in [one for one in self._entries if one not in topics]:
             self._unwatch(self._entries.pop(name), {})
         for name, entry in topics.items():
             before = self._entries.get(name)

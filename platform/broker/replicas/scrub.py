@@ -29,6 +29,7 @@ RANGE_BYTES = 1 << 20
 FIRST_ROUND_MS = 600_000
 """The first round begins so long after the start, or sooner where the interval is shorter."""
 PARTITIONS_A_TURN = 200
+ANSWER_MS = 5_000
 AGAIN_MS = 100
 """After the worker had no room."""
 
@@ -58,6 +59,8 @@ class Scrub:
         self._left: deque[Key] = deque()
         self._cursor = 0
         self._round_began_ms = 0
+        self._silent: set[int] = set()
+        """Brokers that have not answered in this round: one that is frozen costs a deadline a round, not one a range."""
         self._faults = RateLimitedLog(log, lambda: loop.now_ms)
 
     def start(self) -> None:
@@ -68,6 +71,7 @@ class Scrub:
         self._round_began_ms = self._loop.now_ms
         self._left.extend(driver.key for driver in self._replicas.drivers() if driver.leads)
         self._cursor = 0
+        self._silent.clear()
         self._go_on()
 
     def _end_round(self) -> None:
@@ -128,7 +132,9 @@ class Scrub:
 
     def _ask(self, driver: ReplicaDriver, from_offset: int, to_offset: int, own: RangeDigest) -> None:
         node = driver.node
-        others = [] if node is None else [one for one in node.copies if one != self._replicas.broker_id]
+        others = (
+            [] if node is None else [one for one in node.copies if one != self._replicas.broker_id and one not in self._silent]
+        )
         epoch = 0 if node is None else node.leader_epoch
         asked = Compare(Kind.DIGEST, driver.key, epoch, from_offset, to_offset, sum=own.sum)
         answers = {self._replicas.broker_id: own}
@@ -151,7 +157,8 @@ class Scrub:
             heard(broker_id)
 
         def failed(broker_id: int, _: Exception) -> None:
-            heard(broker_id)  # it is down, or away: the next round compares it
+            self._silent.add(broker_id)  # it is down, or away: the next round compares it
+            heard(broker_id)
 
         body = scrub_messages.encode_compare(asked)
         if not others:
@@ -163,6 +170,7 @@ class Scrub:
                 body,
                 lambda answer, one=one: answered(one, answer),  # type: ignore[misc]
                 lambda error, one=one: failed(one, error),  # type: ignore[misc]
+                deadline_ms=ANSWER_MS,
             )
 
     def _compare(self, driver: ReplicaDriver, asked: Compare, answers: dict[int, RangeDigest]) -> None:

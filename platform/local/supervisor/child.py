@@ -1,6 +1,5 @@
 """One supervised process: its own process group and log file, ended by its own pid, restarted when it dies."""
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -9,6 +8,7 @@ from pathlib import Path
 from ...runtime.backoff import Backoff
 from ...runtime.clock import Clock
 from ...runtime.layout import LOOPBACK, Layout
+from ...runtime.lifecycle import end_with_parent
 from ...runtime.logs import get_logger
 from .process_table import ProcessSpec
 from .state import ProcessState, State
@@ -18,13 +18,6 @@ log = get_logger(__name__)
 RESTART = Backoff(first_ms=200, longest_ms=5_000)
 CALM_MS = 30_000
 """If a process lived this long before it died, its backoff begins again."""
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-def _die_with_parent() -> None:
-    """In the child, before exec: if the supervisor is killed, the kernel kills the child."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 class Child:
@@ -77,7 +70,7 @@ class Child:
                 stderr=output,
                 env=environment,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,
+                preexec_fn=end_with_parent,
             )
         self._born_ms, self._started_at_ms, self._kill_at_ms = now_ms, self._clock.now_ms(), None
         self._notice = None

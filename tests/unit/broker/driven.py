@@ -16,7 +16,7 @@ class DrivenBroker(ServingBroker):
 
     def turn(self) -> None:
         """Run one turn of the loop."""
-        self.loop._turn(self.loop._epoll.poll(0))
+        self.loop._turn(self.loop._poller.poll(0, 512))
 
     def files(self) -> dict[str, bytes]:
         """Return the bytes of the logs' files by name."""

@@ -2,6 +2,7 @@
 
 import struct
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
@@ -210,6 +211,7 @@ class HandLoop:
     def __init__(self) -> None:
         self.posted: deque[Callable[[], None]] = deque()
         self.timers: list[int] = []
+        self.clock_ns = time.perf_counter_ns
 
     def post(self, function: Callable[[], None]) -> None:
         self.posted.append(function)

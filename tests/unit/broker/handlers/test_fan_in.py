@@ -41,7 +41,7 @@ class Turns:
         """Run one turn; return how often the loop slept in it."""
         before = len(self.sleeps)
         self.broker.loop.now_ms += self.ms_a_turn
-        self.broker.loop._turn(self.broker.loop._epoll.poll(0))
+        self.broker.loop._turn(self.broker.loop._poller.poll(0, 512))
         return len(self.sleeps) - before
 
     def send(self, peer: socket.socket, data: bytes) -> int:
@@ -52,8 +52,8 @@ class Turns:
 @pytest.fixture
 def turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
     sleeps: list[float] = []
-    monkeypatch.setattr(loops, "_sleep", sleeps.append)
     broker = ServingBroker(tmp_path, topics={"clicks": 1})
+    monkeypatch.setattr(broker.loop, "_pause", sleeps.append)
     driven = Turns(broker, sleeps)
     # The first batch of a segment takes the general path.
     driven.send(driven.connect(), ONE)

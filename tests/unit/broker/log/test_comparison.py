@@ -114,7 +114,7 @@ def test_a_reader_of_a_replica_does_not_pass_over_damage(tmp_path: Path) -> None
     log.close()
     flip_at(log, made[5][0].position + 63)
     again = open_log(tmp_path, segment_bytes=300, index_interval_bytes=1)
-    again.passes_over_damage = False
+    again.skips_damage = False
     bad_from, bad_to = made[5][0].position, made[6][0].position
     assert fetched_until_damage(again) == made[:5]
     for offset in (bad_from, bad_from + 1, bad_to - 1):
@@ -155,7 +155,7 @@ def test_a_repaired_log_is_as_it_was(tmp_path: Path, first: int, last: int, inte
     log = open_log(tmp_path / "events-0", segment_bytes=10_000, index_interval_bytes=interval)
     log.append(batch(b"the last"), NOW_MS) if last < 11 else None
     scrubbed(log)
-    log.passes_over_damage = False
+    log.skips_damage = False
     (bad,) = log.bad_ranges or [BadRange(made[first][0].position, end, "noted")]
     log.comparison.note_bad(bad)
     data = b"".join(data for _, data in made[first : last + 1])

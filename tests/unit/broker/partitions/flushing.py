@@ -39,7 +39,7 @@ def until(loop: Loop, ended: Sized, count: int) -> None:
     """Turn the loop until so many flushes have ended."""
 
     def enough() -> bool:
-        loop._turn(loop._epoll.poll(0))
+        loop._turn(loop._poller.poll(0, 512))
         return len(ended) == count
 
     eventually(enough, what=f"{count} flushes ended", every_ms=1)

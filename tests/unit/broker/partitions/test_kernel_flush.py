@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from headrace.broker.app import choose_flusher
 from headrace.broker.event_loop.loop import Loop
 from headrace.broker.log import FlushJob, FolderFault
 from headrace.broker.log.jobs.flush_job import FlushWork
 from headrace.broker.log.jobs.log_job import LogJob
+from headrace.broker.machine import SystemMachine
 from headrace.broker.partitions import kernel_flush
 from headrace.broker.partitions.flusher import ThreadFlush
 from headrace.broker.partitions.kernel_flush import KernelFlush
@@ -101,7 +101,7 @@ def test_a_stop_waits_for_a_flush_that_does_not_end_no_longer_than_its_bound(
 
 
 def test_the_kernel_is_chosen_where_it_can_flush(loop: Loop) -> None:
-    chosen = choose_flusher(loop)
+    chosen = SystemMachine().flusher(loop)
     assert isinstance(chosen, KernelFlush)
     chosen.start()
     chosen.stop()
@@ -112,7 +112,7 @@ def test_a_system_that_cannot_leaves_it_to_threads(
 ) -> None:
     caplog.set_level("INFO")
     monkeypatch.setattr(kernel_flush, "_CALLS", {})
-    assert isinstance(choose_flusher(loop), ThreadFlush)
+    assert isinstance(SystemMachine().flusher(loop), ThreadFlush)
     assert "no_kernel_flush" in caplog.text
 
 
