@@ -30,6 +30,7 @@ from ..replication.state import NO_LEADER
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
+from . import rest
 from .driver import ReplicaDriver
 from .followers import Followers
 from .leaders import Link
@@ -107,6 +108,7 @@ class Replicas:
         self._to_swap: list[tuple[ReplicaDriver, Swap]] = []
         self._is_asking = False
         self._is_running = False
+        self._round = 0
         self._leaderless_since: dict[Key, int] = {}
         self._resigned: dict[Key, int] = {}
         """The epoch of a leader that has told that it stopped."""
@@ -215,6 +217,9 @@ class Replicas:
     def wall_ms(self) -> int:
         return self._wall_ms()
 
+    def polling(self) -> frozenset[int]:
+        return self.followers.polling()
+
     def at_turn_end(self, function: Callable[[], None]) -> None:
         self._loop.at_turn_end(function)
 
@@ -308,12 +313,17 @@ class Replicas:
         self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
         brokers = self._catalog().brokers
         used: set[int] = set()
-        for driver in list(self._drivers.values()):
-            driver.tick()
+        answering = {broker_id for broker_id, link in self._links.items() if link.answers and broker_id in brokers}
+        self._round += 1
+        for place, driver in enumerate(list(self._drivers.values())):
+            is_at_rest = driver.rest.is_on
+            if not is_at_rest or (self._round + place) % rest.EVERY == 0:
+                driver.tick()
             role = driver.following
             if role is not None:
                 used.add(role.leader)
-                self._suspect(driver)
+                if not is_at_rest or role.leader not in answering:
+                    self._suspect(driver)
         for broker_id, link in list(self._links.items()):
             if broker_id in used:
                 link.try_to_connect(brokers.get(broker_id))

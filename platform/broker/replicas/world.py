@@ -30,6 +30,10 @@ class World(Protocol):
     @property
     def wall_ms(self) -> int: ...
 
+    def polling(self) -> frozenset[int]:
+        """Return the followers whose processes poll this broker."""
+        ...
+
     def at_turn_end(self, function: Callable[[], None]) -> None: ...
 
     def on_disk(self, job: Callable[[], Any], done: Done, failed: Failed) -> bool:
