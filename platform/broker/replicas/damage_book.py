@@ -99,13 +99,17 @@ class DamageBook:
             del self._undecided[key]
         return new
 
-    def forget(self, kept: Iterable[Key]) -> None:
-        """Forget the replicas that are not kept here any more."""
-        keys = set(kept)
-        for key in [key for key in self._known if key not in keys]:
-            del self._known[key]
-        for key in [key for key in self._undecided if key not in keys]:
-            del self._undecided[key]
+    def forget(self, key: Key) -> None:
+        """Forget a replica that is not kept here any more."""
+        self._known.pop(key, None)
+        self._undecided.pop(key, None)
+
+    def forget_undecided(self, key: Key) -> None:
+        """Another broker leads, and compares."""
+        self._undecided.pop(key, None)
+
+    def undecided_keys(self) -> list[Key]:
+        return list(self._undecided)
 
     def counts(self) -> DamageCounts:
         """Return the numbers for metrics. From any thread."""

@@ -167,12 +167,14 @@ class ReplicaDriver(MachineRunner):
 
     def damage_noted(self) -> None:
         """A range of the log is newly known to be damaged."""
+        self.rest.end()
         self._damage_found()
 
     def damage_repaired(self) -> None:
         """A damaged range is whole again. When it was the last one, this replica follows, and may lead, again."""
         if self.machine.is_cutting:
             return
+        self.rest.end()
         self._log.look_for_damage()
         self.feed(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
 

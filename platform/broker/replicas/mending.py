@@ -69,15 +69,21 @@ class Mending:
     def _look(self) -> None:
         """Note the damage that is known now, and repair the next one that can be."""
         self._loop.call_at(self._loop.now_ms + LOOK_EVERY_MS, self._look)
-        drivers = list(self._replicas.drivers())
-        self._book.forget(driver.key for driver in drivers)
-        for driver in drivers:
+        damaged = [driver for driver in self._replicas.drivers() if driver.is_damaged]
+        if not damaged and not self._patience:
+            return  # nearly always
+        keys = {driver.key for driver in damaged}
+        for key in self._patience.keys() - keys:
+            del self._patience[key]
+            driver = self._replicas.find(key)
+            comparable = None if driver is None else driver.comparable_log
+            if driver is None or comparable is None:
+                self._book.forget(key)
+            else:
+                self._see(driver, comparable)
+        for driver in damaged:
             comparable = driver.comparable_log
             if comparable is None:
-                continue
-            if not driver.is_damaged:
-                if self._patience.pop(driver.key, None) is not None:
-                    self._see(driver, comparable)
                 continue
             self._see(driver, comparable)
             patience = self._patience.setdefault(driver.key, _Patience())
@@ -86,8 +92,6 @@ class Mending:
             bad_ranges = comparable.bad_ranges
             if bad_ranges and not self._is_handing_over(driver, patience):
                 self._repair(driver, comparable, bad_ranges[0])
-        for key in self._patience.keys() - {driver.key for driver in drivers}:
-            del self._patience[key]
 
     def _see(self, driver: ReplicaDriver, comparable: PartitionLog) -> None:
         for bad in self._book.saw(driver.key, driver.topic, comparable.bad_ranges, self._replicas.wall_ms):

@@ -69,6 +69,10 @@ class Scrub:
 
     def _begin_round(self) -> None:
         self._round_began_ms = self._loop.now_ms
+        for key in self._book.undecided_keys():
+            driver = self._replicas.find(key)
+            if driver is None or not driver.leads:
+                self._book.forget_undecided(key)
         self._left.extend(driver.key for driver in self._replicas.drivers() if driver.leads)
         self._cursor = 0
         self._silent.clear()

@@ -44,7 +44,8 @@ def test_a_replica_that_is_not_kept_any_more_is_forgotten() -> None:
     book = DamageBook()
     book.saw(KEY, "events", [BAD], 100)
     book.compared(OTHER, "events", 0, 100, [(10, 20)], 100)
-    book.forget([KEY])
+    assert book.undecided_keys() == [OTHER]
+    book.forget(OTHER)
     assert [one.is_undecided for one in book.damages()] == [False]
 
 
