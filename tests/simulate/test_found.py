@@ -24,6 +24,24 @@ FOUND = {
             Action("power", 59507, 21622),
         ),
     ),
+    "a retry was acknowledged from memory after flush.ack=always": Run(
+        acks_on_disk=False,
+        actions=(
+            Action("produce", 49860, 24006),
+            Action("die soon", 15562, 64517),
+            Action("tick", 29630, 44094),
+            Action("deliver all", 50397, 39341),
+            Action("start", 55209, 52703),
+            Action("tick", 28712, 13356),
+            Action("suspect", 3819, 60280),
+            Action("deliver", 22815, 14463),
+            Action("deliver", 42482, 15428),
+            Action("silence", 17070, 33272),
+            Action("deliver", 40959, 5599),
+            Action("configure", 56178, 16589),
+            Action("retry", 56092, 62803),
+        ),
+    ),
 }
 
 

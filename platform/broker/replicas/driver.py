@@ -4,7 +4,7 @@ Lives on the loop thread. Appends of producers do not wait for the machine: they
 are told to the machine at the end of the loop's turn, all of a turn together. `machine_runner` gives the events.
 """
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 
@@ -15,18 +15,21 @@ from ..log import PartitionLog
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
+from ..partitions.replica_log import ReplicaLog
 from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events
 from ..replication.facts import BatchFacts, FetchAnswer, ReplicaFetch
-from ..replication.replica import Following, Leading, Stopped, visible_end
+from ..replication.replica import Following, Leading, Replica, Stopped, visible_end
 from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Answer as SwapAnswer
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
+from .leadership_check import LeadershipCheck
 from .machine_runner import MOST_EVENTS, MachineRunner
-from .messages import Answer
+from .messages import Answer, Key
 from .outgoing import Outgoing
+from .world import World
 
 log = get_logger(__name__)
 
@@ -37,9 +40,26 @@ MOST_WAITERS = 10_000
 class ReplicaDriver(MachineRunner):
     """One replica. `start` gives the first event. As a `Flushable` it takes the flushes of its log."""
 
+    def __init__(
+        self,
+        world: World,
+        key: Key,
+        topic: str,
+        index: int,
+        replica_log: ReplicaLog,
+        settings: TopicSettings,
+        machine: Replica,
+    ) -> None:
+        super().__init__(world, key, topic, index, replica_log, settings, machine)
+        self._check = LeadershipCheck(lambda done: world.look_at_node(self, done), self._is_led_here)
+
     @property
     def _me(self) -> "ReplicaDriver":
         return self
+
+    def _is_led_here(self, node: State) -> bool:
+        """Return whether the node has this broker's own epoch: no process leads in the epoch of another one."""
+        return node.leader == self._world.broker_id and node.leader_epoch == self._published_epoch
 
     # -- what others ask ---------------------------------------------------------------------------
 
@@ -113,6 +133,12 @@ class ReplicaDriver(MachineRunner):
         self.rest.end()
         token = self._token((self._world.now_ms + max(1, timeout_ms), done))
         self.feed(events.DeleteRecords(token=token, offset=offset))
+
+    def when_sure(self, done: Callable[[bool], None]) -> None:
+        if self._published_epoch is None:
+            done(False)
+        else:
+            self._check.when_sure(done)
 
     def log_changed(self) -> None:
         self.rest.end()
@@ -357,6 +383,7 @@ class ReplicaDriver(MachineRunner):
         if self._partition is not None:
             self._world.table.remove(self._partition)
             self._partition = None
+        self._check.end()
         waiters, self._waiters = self._waiters, {}
         for of_token in (*waiters.values(), self._new_waiters):
             self._tell(of_token, self._not_leader())

@@ -4,6 +4,7 @@ Lives on the loop thread. ZooKeeper is asked on a thread of its own, so that tak
 all swaps and reads that are due go in one job. At rest, ZooKeeper is not asked at all: nodes are watched.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from ..partitions.replica_lives import ReplicaLives
 from ..partitions.replica_log import ReplicaLog
 from ..replication.facts import ReplicaFetch
 from ..replication.replica import Noted, Replica
-from ..replication.state import NO_LEADER
+from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
@@ -101,6 +102,7 @@ class Replicas:
         self._catalog, self._note_states, self._wall_ms, self._silent_ms = catalog, note_states, wall_ms, silent_ms
         self._drivers: dict[Key, ReplicaDriver] = {}
         self._links: dict[int, Link] = {}
+        self._connection_numbers = itertools.count(1)
         self._watches: dict[Key, Callable[[], None]] = {}
         self._entries: dict[str, TopicEntry] = {}
         """The topics whose partitions are watched."""
@@ -246,6 +248,17 @@ class Replicas:
     def read_node(self, driver: ReplicaDriver) -> None:
         self._changed(driver.key)
 
+    def look_at_node(self, driver: ReplicaDriver, done: Callable[[State | None], None]) -> None:
+        def read(found: ReplicaState | None) -> None:
+            done(None if found is None else state_of(found))
+
+        def failed(error: Exception) -> None:
+            self._faults.warning("replica_states_not_read", why=str(error))
+            done(None)
+
+        if not self._threads.states.submit(lambda: self._states.read(*driver.key), read, failed):
+            failed(OSError("too many calls to ZooKeeper wait already"))
+
     def ask_swap(self, driver: ReplicaDriver, swap: Swap) -> None:
         self._to_swap.append((driver, swap))
         self._ask_soon()
@@ -254,7 +267,13 @@ class Replicas:
         link = self._links.get(to)
         if link is None:
             link = self._links[to] = Link(
-                self._loop, self._threads.connections, self._connect, self, to, (self.broker_id, self._lives.start_number)
+                self._loop,
+                self._threads.connections,
+                self._connect,
+                self,
+                to,
+                (self.broker_id, self._lives.start_number),
+                self._connection_numbers,
             )
             link.try_to_connect(self._catalog().brokers.get(to))
         link.tell(driver.key, fetch)

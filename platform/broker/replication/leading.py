@@ -197,7 +197,10 @@ def is_match(event: FetchReceived) -> bool:
 
 
 def advance(turn: Turn) -> None:
-    """Raise the watermark as far as every needed member has come, and answer what waited for it."""
+    """Raise the watermark as far as every needed member has come, and answer what waited for that.
+
+    The watermark may be higher: `flush.ack=always` came after it. A duplicate is answered by what holds now.
+    """
     replica, role, node = turn.replica, turn.replica.role, turn.replica.node
     if not isinstance(role, Leading) or node is None:
         return
@@ -210,12 +213,13 @@ def advance(turn: Turn) -> None:
     ]
     if not reaches:
         return
+    reached = min(reaches)
     high_watermark = acknowledging.watermark(replica.high_watermark, reaches)
-    done = [each for each in replica.producers if each.offset <= high_watermark]
+    done = [each for each in replica.producers if each.offset <= reached]
     deleted = [each for each in replica.deleters if each.offset <= deleted_by_all(replica, role, node)]
     turn.change(
         high_watermark=high_watermark,
-        producers=tuple(each for each in replica.producers if each.offset > high_watermark),
+        producers=tuple(each for each in replica.producers if each.offset > reached),
         deleters=tuple(each for each in replica.deleters if each not in deleted),
     )
     turn.order(*(Acknowledge(token=each.token) for each in (*done, *deleted)))
