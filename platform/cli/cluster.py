@@ -79,7 +79,7 @@ def _status(arguments: argparse.Namespace) -> int:
     cluster = connected(arguments, "cluster")
     try:
         described = describe_cluster(cluster)
-        damaged, unanswered = damage(cluster)
+        damaged, unanswered = damage(cluster, repaired_since_ms=0)
         status = cluster_status(described, _min_insync(cluster, topics_to_ask(described)), damaged)
     finally:
         cluster.close()
@@ -115,6 +115,7 @@ def _show(described: ClusterDescription, status: ClusterStatus) -> None:
     for kind in Kind:
         _show_kind(kind, [one for one in status.problems if one.kind is kind])
     _show_damaged(described, status.damaged)
+    _show_repaired(status.repaired)
     if status.is_well:
         print("all is well")
     for broker_id in status.missing_brokers:
@@ -146,6 +147,15 @@ def _show_damaged(described: ClusterDescription, damaged: tuple[BrokerDamage, ..
         print(f"  {place}, since {_time(row.at_ms)}: {row.reason}: {remedy}")
     if len(damaged) > MOST_LINES:
         print(f"  and {len(damaged) - MOST_LINES} more: --json lists them")
+
+
+def _show_repaired(repaired: tuple[BrokerDamage, ...]) -> None:
+    for broker_id in sorted({one.broker_id for one in repaired}):
+        mine = [one.row for one in repaired if one.broker_id == broker_id]
+        count, records, last = len(mine), sum(row.records for row in mine), max(row.at_ms for row in mine)
+        print(
+            f"broker {broker_id} repaired {count} damaged ranges ({records} records), the last at {_time(last)}: look at its disk"
+        )
 
 
 def _replica_counts(described: ClusterDescription) -> dict[tuple[str, int], int]:
@@ -194,5 +204,17 @@ def _as_json(described: ClusterDescription, status: ClusterStatus) -> dict[str, 
                 "remedy": damage_remedy(one, counts.get((one.row.topic, one.row.partition), 1)),
             }
             for one in status.damaged
+        ],
+        "repaired": [
+            {
+                "topic": one.row.topic,
+                "partition": one.row.partition,
+                "broker_id": one.broker_id,
+                "from_offset": one.row.from_offset,
+                "to_offset": one.row.to_offset,
+                "records": one.row.records,
+                "at_ms": one.row.at_ms,
+            }
+            for one in status.repaired
         ],
     }

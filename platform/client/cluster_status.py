@@ -48,6 +48,8 @@ class ClusterStatus:
     """By kind, then by topic and partition."""
     damaged: tuple[BrokerDamage, ...] = ()
     """Ranges of logs that brokers know to be damaged."""
+    repaired: tuple[BrokerDamage, ...] = ()
+    """Ranges that brokers repaired since they started: no fault, but a disk may be failing."""
 
     @property
     def is_well(self) -> bool:
@@ -88,8 +90,13 @@ def cluster_status(
     ]
     order = list(Kind)
     problems.sort(key=lambda one: (order.index(one.kind), one.topic, one.place.partition))
-    found = tuple(sorted(one for one in damaged if one.row.kind is not DamageKind.REPAIRED))
-    return ClusterStatus(missing_brokers=dict(sorted(held.items())), problems=tuple(problems), damaged=found)
+    found = sorted(damaged)
+    return ClusterStatus(
+        missing_brokers=dict(sorted(held.items())),
+        problems=tuple(problems),
+        damaged=tuple(one for one in found if one.row.kind is not DamageKind.REPAIRED),
+        repaired=tuple(one for one in found if one.row.kind is DamageKind.REPAIRED),
+    )
 
 
 def _problems(topic: str, place: PartitionPlace, live: set[int], min_insync_replicas: int) -> Iterator[Problem]:

@@ -76,7 +76,7 @@ def read_by_a_group(cluster: BrokerCluster, topic: str) -> list[bytes]:
         consumer.close()
 
 
-def test_a_followers_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: str) -> None:
+def test_a_followers_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: str, capsys: pytest.CaptureFixture[str]) -> None:
     leader = scrubbing.leader(topic)
     follower = scrubbing.brokers[next(one for one in scrubbing.brokers if one != leader)]
     whole = flip(follower, topic, 5_000)
@@ -84,6 +84,11 @@ def test_a_followers_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: st
     scrubbing.await_in_sync(topic, 3)
     aside = list(follower.data.glob(f"{topic}-0.damaged.*"))
     assert len(aside) == 1
+    main(["cluster", "status", "--bootstrap", scrubbing.address, "--json"])
+    (said,) = [one for one in json.loads(capsys.readouterr().out)["repaired"] if one["topic"] == topic]
+    assert said["from_offset"] <= 5_000 < said["to_offset"]
+    assert (said["broker_id"], said["partition"]) == (int(follower.data.parent.name.removeprefix("broker-")), 0)
+    assert said["records"] > 0
     assert read_by_a_group(scrubbing, topic) == [b"%d" % number for number in range(COUNT)]
 
 
