@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import NamedTuple
 
 from ..log import BadRange
@@ -83,6 +84,16 @@ class DamageBook:
         self.repairs.append(repair)
         self.repaired_ranges += 1
         self.repaired_records += repair.record_count
+
+    def has_repaired(self, topic: str, partition: int, bad: BadRange, since_ms: int) -> bool:
+        """Return whether a part of this range was repaired since then."""
+        recent = takewhile(lambda one: one.at_ms > since_ms, reversed(self.repairs))
+        return any(
+            (one.topic, one.partition) == (topic, partition)
+            and one.from_offset < bad.to_offset
+            and bad.from_offset < one.to_offset
+            for one in recent
+        )
 
     def compared(
         self, key: Key, topic: str, from_offset: int, to_offset: int, undecided: Iterable[tuple[int, int]], now_ms: int

@@ -31,6 +31,8 @@ PAUSE_MS = 5_000
 """After no other replica could give a range."""
 LEAD_MS = 10_000
 """How long a damaged leader waits for another one to lead, before it repairs its own log while it leads."""
+RECENT_MS = 10_000
+"""What a comparison says of a range that was repaired so short a time ago is not believed."""
 ASK_AGAIN_MS = 1_000
 ANSWER_MS = 10_000
 
@@ -62,7 +64,9 @@ class Mending:
         if comparable is None:
             return
         for bad in wrong:
-            comparable.comparison.note_bad(bad)
+            # A digest may be older than the repair of what it found. If the range is still wrong, the next round says so.
+            if not self._book.has_repaired(driver.topic, driver.index, bad, self._replicas.wall_ms - RECENT_MS):
+                comparable.comparison.note_bad(bad)
         driver.damage_noted()
         self._see(driver, comparable)
 
