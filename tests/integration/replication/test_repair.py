@@ -40,7 +40,7 @@ def filled(scrubbing: BrokerCluster, replicas: int) -> str:
     assert producer.flush(30) == 0
     (place,) = scrubbing.places(name)
     first = [segment_of(scrubbing.brokers[one], name) for one in place.replicas]
-    eventually(lambda: len({path.read_bytes() for path in first}) == 1, what="the replicas are equal")
+    eventually(lambda: len({path.read_bytes() for path in first}) == 1, within_ms=60_000, what="the replicas are equal")
     return name
 
 
@@ -70,7 +70,7 @@ def read_by_a_group(cluster: BrokerCluster, topic: str) -> list[bytes]:
         return len(read) >= COUNT
 
     try:
-        eventually(is_read, what="the group has read all")
+        eventually(is_read, within_ms=60_000, what="the group has read all")
         return read
     finally:
         consumer.close()
@@ -80,8 +80,8 @@ def test_a_followers_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: st
     leader = scrubbing.leader(topic)
     follower = scrubbing.brokers[next(one for one in scrubbing.brokers if one != leader)]
     whole = flip(follower, topic, 5_000)
-    eventually(lambda: segment_of(follower, topic).read_bytes() == whole, what="the follower is repaired")
-    scrubbing.await_in_sync(topic, 3)
+    eventually(lambda: segment_of(follower, topic).read_bytes() == whole, within_ms=60_000, what="the follower is repaired")
+    scrubbing.await_in_sync(topic, 3, within_ms=60_000)
     aside = list(follower.data.glob(f"{topic}-0.damaged.*"))
     assert aside
     main(["cluster", "status", "--bootstrap", scrubbing.address, "--json"])
@@ -95,8 +95,8 @@ def test_a_followers_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: st
 def test_a_leaders_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: str) -> None:
     leader = scrubbing.brokers[scrubbing.leader(topic)]
     whole = flip(leader, topic, 7_000)
-    eventually(lambda: segment_of(leader, topic).read_bytes() == whole, what="the leader is repaired")
-    scrubbing.await_in_sync(topic, 3)
+    eventually(lambda: segment_of(leader, topic).read_bytes() == whole, within_ms=60_000, what="the leader is repaired")
+    scrubbing.await_in_sync(topic, 3, within_ms=60_000)
     assert read_by_a_group(scrubbing, topic) == [b"%d" % number for number in range(COUNT)]
 
 
@@ -105,12 +105,12 @@ def test_a_group_loses_nothing_where_a_leader_starts_with_damage(scrubbing: Brok
     leader = scrubbing.leader(topic)
     broker = scrubbing.brokers[leader]
     broker.kill()
-    eventually(lambda: scrubbing.leader(topic) not in (-1, leader), what="another leader")
+    eventually(lambda: scrubbing.leader(topic) not in (-1, leader), within_ms=60_000, what="another leader")
     whole = flip(broker, topic, 9_000)
     broker.restart()
     assert read_by_a_group(scrubbing, topic) == [b"%d" % number for number in range(COUNT)]
-    eventually(lambda: segment_of(broker, topic).read_bytes() == whole, what="it is repaired")
-    scrubbing.await_in_sync(topic, 3)
+    eventually(lambda: segment_of(broker, topic).read_bytes() == whole, within_ms=60_000, what="it is repaired")
+    scrubbing.await_in_sync(topic, 3, within_ms=60_000)
 
 
 LEADER_EPOCH_AT = 15
@@ -121,8 +121,8 @@ def test_bytes_that_no_crc_covers_are_repaired_by_the_majority(scrubbing: Broker
     leader = scrubbing.leader(topic)
     follower = scrubbing.brokers[next(one for one in scrubbing.brokers if one != leader)]
     whole = flip(follower, topic, LEADER_EPOCH_AT)
-    eventually(lambda: segment_of(follower, topic).read_bytes() == whole, what="the follower is repaired")
-    scrubbing.await_in_sync(topic, 3)
+    eventually(lambda: segment_of(follower, topic).read_bytes() == whole, within_ms=60_000, what="the follower is repaired")
+    scrubbing.await_in_sync(topic, 3, within_ms=60_000)
 
 
 def test_without_a_majority_nothing_is_changed_and_the_status_says_so(
@@ -137,7 +137,7 @@ def test_without_a_majority_nothing_is_changed_and_the_status_says_so(
         main(["cluster", "status", "--bootstrap", scrubbing.address, "--json"])
         return [one for one in json.loads(capsys.readouterr().out)["damaged"] if one["topic"] == topic]
 
-    eventually(lambda: bool(reported()), what="the status names the range")
+    eventually(lambda: bool(reported()), within_ms=60_000, what="the status names the range")
     (one,) = reported()
     assert (one["kind"], one["broker_id"], one["partition"], one["from_offset"]) == ("undecided", leader, 0, 0)
     assert isinstance(one["since_ms"], int)
