@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..event_loop.response_generators import ResponseGenerator
+from ..replicas.handing_over import HAND_OVER_KEY
 from ..replicas.messages import POLL_KEY, TELL_KEY, VERSION
 from ..replicas.scrub_messages import COMPARE_KEY, READ_KEY
 from . import (
@@ -118,6 +119,7 @@ BETWEEN_BROKERS: Mapping[int, Api] = {
     COMPARE_KEY: Api("ReplicaCompare", VERSION, VERSION, VERSION, replica_messages.compare),
     READ_KEY: Api("ReplicaRead", VERSION, VERSION, VERSION, replica_messages.read),
     describe_damage.KEY: Api("DescribeDamage", 0, 0, 0, describe_damage.handle),
+    HAND_OVER_KEY: Api("ReplicaHandOver", 0, 0, 0, replica_messages.hand_over),
 }
 """Of this broker's own protocol: between replicas, and DescribeDamage. Not advertised."""
 

@@ -1,9 +1,10 @@
-"""What brokers tell each other of their replicas: keys 20001 and 20002 (`replicas.messages`), and of damage in them, 20003 and
-20004 (`replicas.scrub_messages`). Only on the listener for brokers.
+"""What brokers tell each other of their replicas: keys 20001 and 20002 (`replicas.messages`), of damage in them, 20003 and 20004
+(`replicas.scrub_messages`), and that one is to take over, 20007 (`replicas.handing_over`). Only on the listener for brokers.
 
 Not in ApiVersions: no client calls these."""
 
 from ..errors import FrameRefused
+from ..replicas.handing_over import HAND_OVER_KEY, decode_request, encode_response
 from ..replicas.mending import Mending
 from ..replicas.messages import POLL_KEY, TELL_KEY
 from ..replicas.replicas import Replicas
@@ -39,6 +40,12 @@ def _mending(broker: Broker, request: Request, key: int) -> Mending:
     if broker.damage is None:
         raise FrameRefused("a message about damage, which this broker does not compare", "not_served")
     return broker.damage.mending
+
+
+def hand_over(broker: Broker, request: Request) -> Answer:
+    """Begin to take partitions over, and say for each whether that has begun."""
+    replicas = _replicas(broker, request, HAND_OVER_KEY)
+    return encode_response([replicas.take_over(key, epoch) for key, epoch in decode_request(memoryview(request.body))])
 
 
 def _replicas(broker: Broker, request: Request, key: int) -> Replicas:

@@ -231,7 +231,7 @@ class Mending:
         if driver is None or comparable is None or node is None or driver.leads or node.leader_epoch != asked.leader_epoch:
             return scrub_messages.encode_state(State.NOT_HERE)
         if asked.kind is Kind.LEAD:
-            is_led = not driver.is_damaged and self._replicas.take_over(*asked.key)
+            is_led = not driver.is_damaged and self._replicas.take_over(asked.key, asked.leader_epoch)
             return scrub_messages.encode_state(State.SAME if is_led else State.NOT_HERE)
         if asked.kind is Kind.DAMAGED:
             self.found(driver, (BadRange(asked.from_offset, asked.to_offset, asked.reason),))

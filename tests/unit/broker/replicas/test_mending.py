@@ -53,7 +53,7 @@ class Scene:
             drivers=lambda: [self.driver],
             find=lambda key: self.driver if key == KEY else None,
             behind_upkeep=self.run,
-            take_over=lambda *key: True,
+            take_over=lambda key, leader_epoch: True,
         )
         peers: Any = SimpleNamespace(ask=self.ask)
         self.book = DamageBook()
