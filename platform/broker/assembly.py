@@ -58,8 +58,10 @@ from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
 from .quotas.quotas import Quotas
 from .replicas.asking import Peers
+from .replicas.damage import ReplicaDamage
 from .replicas.moves import Moves
 from .replicas.replicas import Replicas, Threads
+from .replicas.scrub import ScrubSettings
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
 
@@ -175,6 +177,8 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         registry.assign,
         lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index),
     )
+    scrub = ScrubSettings(interval_ms=settings.log_scrub_interval_ms, bytes_per_second=settings.log_scrub_bytes_per_second)
+    damage = ReplicaDamage(loop, replicas, peers, scrub)
     topics = Topics(
         data=settings.data,
         broker_id=settings.broker_id,
@@ -241,6 +245,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         moves=moves,
         others=others,
         peers=peers,
+        damage=damage,
         cold_reads=cold_reads,
         advertised={},
         supported=SUPPORTED,
@@ -281,6 +286,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         session=session,
         api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()}},
         catalog=lambda: topics.catalog,
+        damage=damage.book.counts,
     )
     host.watch(parts)
 
@@ -304,6 +310,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
     started("copies of the tree", copies.stop)
     loop.post(producer_ids.stock_up)
     loop.post(replicas.start)
+    loop.post(damage.start)
     loop.post(moves.start)
     retention.start()
     host.run_loop()

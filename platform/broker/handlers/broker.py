@@ -31,6 +31,7 @@ from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..quotas.quotas import Quotas
 from ..replicas.asking import Peers
+from ..replicas.damage import ReplicaDamage
 from ..replicas.moves import Moves
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
@@ -129,6 +130,8 @@ class Broker:
     """None: this broker is alone."""
     peers: Peers | None = None
     """Asks other brokers in this broker's own messages. None: this broker is alone."""
+    damage: ReplicaDamage | None = None
+    """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     random_below: Callable[[int], int] = secrets.randbelow

@@ -11,6 +11,7 @@ from functools import partial
 from ...runtime.logs import get_logger
 from ...wire.batch.record_batch import BatchHeader, crc_matches, iter_batches
 from ...wire.errors import CorruptBatch, ErrorCode
+from ..log import PartitionLog
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
@@ -165,6 +166,47 @@ class ReplicaDriver(MachineRunner):
         self._tell(self._waiters.pop(token, ()), self._not_leader())
         return events.LogChanged(log=self._log.facts(with_crc=True))
 
+    # -- damage ------------------------------------------------------------------------------------
+
+    @property
+    def comparable_log(self) -> PartitionLog | None:
+        """Return the log, None while it is being cut, or is not used any more."""
+        return None if self.is_gone or self.machine.is_cutting or self.has_stopped else self.log
+
+    def is_log(self, log: PartitionLog) -> bool:
+        """Return whether this is still the replica's log. From any thread."""
+        return not self.is_gone and self._log.log is log
+
+    @property
+    def is_damaged(self) -> bool:
+        return self._log.is_damaged
+
+    def undamaged_members(self) -> list[int]:
+        """Return the other members of the set that were heard lately and have no damage: those that may lead."""
+        role, node = self.machine.role, self.machine.node
+        if not isinstance(role, Leading) or node is None:
+            return []
+        since_ms = self._world.now_ms - self.machine.silent_ms
+        heard = [one for one, progress in role.progress.items() if progress.heard_ms > since_ms and not progress.is_damaged]
+        return [
+            member.broker_id
+            for member in node.members
+            if member.broker_id in heard and member.broker_id != self.machine.broker_id
+        ]
+
+    def damage_noted(self) -> None:
+        """A range of the log is newly known to be damaged."""
+        self.rest.end()
+        self._damage_found()
+
+    def damage_repaired(self) -> None:
+        """A damaged range is whole again. When it was the last one, this replica follows, and may lead, again."""
+        if self.machine.is_cutting:
+            return
+        self.rest.end()
+        self._log.look_for_damage()
+        self.feed(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
+
     # -- flushes -----------------------------------------------------------------------------------
 
     def flushed(self) -> None:
@@ -190,7 +232,7 @@ class ReplicaDriver(MachineRunner):
                 "replica_damaged",
                 topic=self.topic,
                 partition=self.index,
-                what_to_do="while other replicas are in sync: stop this broker, move the partition's folder away, start it",
+                what_to_do="it is repaired from the other replicas; `headrace cluster status` shows what is not repaired yet",
             )
             node = self.machine.node
             if self.leads and self.log.failure is not None and node is not None and len(node.members) > 1:

@@ -99,7 +99,7 @@ class Replicas:
         self.broker_id = broker_id
         self.table = table
         self.ask_flush: AskFlush = maintenance.flush
-        self.followers = Followers(loop, self._find, lambda: self._drivers.values())
+        self.followers = Followers(loop, self.find, lambda: self._drivers.values())
         self._loop, self._states, self._lives = loop, states, lives
         self._maintenance, self._checkpoints, self._threads, self._connect = maintenance, checkpoints, threads, connect
         self._catalog, self._note_states, self._wall_ms, self._silent_ms = catalog, note_states, wall_ms, silent_ms
@@ -230,7 +230,8 @@ class Replicas:
     def start_number(self) -> int:
         return self._lives.start_number
 
-    def _find(self, key: Key) -> ReplicaDriver | None:
+    def find(self, key: Key) -> ReplicaDriver | None:
+        """Return the replica of a partition that is kept here."""
         return self._drivers.get(key)
 
     # -- what drivers need -------------------------------------------------------------------------

@@ -69,6 +69,8 @@ class BrokerSettings:
     num_partitions: int
     default_replication_factor: int = 1
     replica_lag_time_max_ms: int = 2_000
+    log_scrub_interval_ms: int = 604_800_000
+    log_scrub_bytes_per_second: int = 8 << 20
     request_max_bytes: int
     unfinished_requests_max_bytes: int
     max_connections: int
