@@ -35,6 +35,7 @@ COMMANDS = {
     "user": "add, list and remove users of a cluster",
     "security": "make certificates, users, rights and client files for every role",
     "cluster": "show the brokers, and the partitions that need attention",
+    "partition": "move partitions to other brokers",
     "topic": "list, create, describe, configure and delete topics",
     "group": "list and describe consumer groups, their lag, and move their offsets",
     "schema": "register, get and list schemas",

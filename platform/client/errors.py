@@ -301,3 +301,14 @@ _FOR_PRODUCERS = {10, 44}
 def _advice(code: int, what: str) -> str:
     is_for_producers = code in _FOR_PRODUCERS
     return "" if is_for_producers and not what.startswith("Produce ") else _ADVICE.get(code, "")
+
+
+class WrongReassignment(ClientError):
+    """A file of moves cannot be used."""
+
+    def __init__(self, path: str, why: str) -> None:
+        self.path = path
+        super().__init__(
+            f"cannot read the moves in {path}: {why}. It must be Kafka's JSON: "
+            '{"version": 1, "partitions": [{"topic": "clicks", "partition": 0, "replicas": [2, 3]}]}'
+        )

@@ -1,5 +1,6 @@
 """Partitions move between brokers while clients write: Kafka's own requests, through kio and kafka-python."""
 
+import json
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
+from headrace.cli.main import main
 from headrace.wire.errors import ErrorCode
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
@@ -160,3 +162,24 @@ def test_a_partition_of_one_replica_gets_three_and_goes_back_to_one(whole: Broke
     whole.brokers[others[1]].restart()
     await_moved(whole, topic, (others[1],))
     writing.check(whole)
+
+
+def test_the_command_shows_moves_carries_them_out_and_can_be_repeated(
+    whole: BrokerCluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole.create(topic, 2, replicas=2)
+    at = ["--bootstrap", whole.address, "--json"]
+    words = ["partition", "reassign", "--topic", topic, "--to", "1,2,3", *at]
+    assert main([*words, "--dry-run"]) == 0
+    assert [row["to"] for row in json.loads(capsys.readouterr().out)] == [[1, 2, 3], [2, 3, 1]]
+    assert [len(one.replicas) for one in whole.places(topic)] == [2, 2]
+    for _ in range(2):
+        assert main(words) == 0
+        assert [row["is_moving"] for row in json.loads(capsys.readouterr().out)] == [False, False]
+    eventually(lambda: [one.replicas for one in whole.places(topic)] == [(1, 2, 3), (2, 3, 1)], what="the partitions have moved")
+    file = tmp_path / "moves.json"
+    file.write_text(json.dumps({"version": 1, "partitions": [{"topic": topic, "partition": 0, "replicas": [1, 9]}]}))
+    assert main(["partition", "reassign", "--file", str(file), *at]) == 1
+    assert "brokers [9] are not there" in json.loads(capsys.readouterr().out)[0]["error"]
+    file.write_text("{}")
+    assert main(["partition", "reassign", "--file", str(file), *at]) == 1
