@@ -1,6 +1,6 @@
 """Three nodes of Apache Kafka, each broker and controller, in the place of our cluster: for the faults that need no ZooKeeper."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -75,9 +75,8 @@ class KafkaCluster(Cluster):
         for node in self._nodes.values():
             node.kill()
 
-    @property
-    def addresses(self) -> str:
-        return ",".join(node.address for node in self._nodes.values())
+    def _addresses(self, broker_ids: Iterable[int]) -> str:
+        return ",".join(self._nodes[one].address for one in broker_ids)
 
     def _launch(self, broker_id: int) -> None:
         self._nodes[broker_id].launch()
