@@ -17,6 +17,7 @@ from ..coordination.group_directory import GroupDirectory
 from ..coordination.group_progress import GroupProgress
 from ..coordination.offset_expiry import OffsetExpiry
 from ..coordination.producer_ids import ProducerIdBlocks, check_age, check_cluster_id, cluster_id, known_cluster_id
+from ..coordination.quotas import QuotaRegistry
 from ..coordination.replica_states import ReplicaStates
 from ..coordination.session import Session
 from ..coordination.topics import TopicRegistry
@@ -55,6 +56,7 @@ from .partitions.producer_id_allocator import ProducerIdAllocator
 from .partitions.replica_lives import ReplicaLives
 from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
+from .quotas.quotas import Quotas
 from .replicas.asking import Peers
 from .replicas.replicas import Replicas, Threads
 from .settings.broker_settings import BrokerSettings
@@ -184,6 +186,9 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
     )
     users = Users(user_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
     users.load()
+    quota_registry = QuotaRegistry(session)
+    quotas = Quotas(quota_registry, zookeeper, lambda after_ms, call: loop.call_at(loop.now_ms + after_ms, call))
+    quotas.load()
     host.doing = "opening logs"
     topics.load()
     lives.logs_are_open()
@@ -218,6 +223,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         groups=groups,
         stored_groups=stored_groups,
         users=users,
+        quotas=quotas,
         producer_ids=producer_ids,
         disk=disk,
         replicas=replicas,
@@ -312,6 +318,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         registry.watch_each(refresh, refresh),
         brokers.watch(refresh),
         user_registry.watch_each(refresh_users, refresh_users),
+        quota_registry.watch(lambda: loop.post(quotas.refresh)),
     )
     for end in watches:
         started("watch", end)

@@ -68,6 +68,7 @@ class BrokerMetrics:
         "fetch_sessions_evicted",
         "loop_lag",
         "parked_fetches",
+        "throttles",
     )
 
     def __init__(self) -> None:
@@ -87,6 +88,9 @@ class BrokerMetrics:
         """By operation and type of resource: bounded by Kafka's lists of them."""
         self.access_events_left_out = 0
         """Events that are not in the trail, because a second had too many different ones."""
+
+        self.throttles = 0
+        """How often a connection was muted, because its client used more than its quota."""
 
     def api(self, api_key: int) -> ApiMetrics:
         """Return the counters of an API. Called at the start: handlers keep the result."""

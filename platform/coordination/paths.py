@@ -12,6 +12,9 @@
     /producer_ids/next                           persistent  decimal: the next id's lower 48 bits
     /rights/rules                                persistent  JSON rules: who may do what
     /config/users/{user}                         persistent  JSON config: what the user logs in with, as Kafka's tools write it
+    /config/users/{user}/clients/{client}        persistent  JSON config: quotas of one client id of the user
+    /config/clients/{client}                     persistent  JSON config: quotas of a client id
+    /config/quota_changes                        persistent  JSON: whose quotas changed last
     /config/login_secret                         persistent  hex digits: a secret of all brokers
     /replicas/{topic id}/{part}                  persistent  JSON: leader, in-sync set and epochs of a replicated partition
     /brokers/lives/{broker}                      persistent  JSON started_ms; each start of a broker raises its version
@@ -36,6 +39,9 @@ NEXT_PRODUCER_ID = "/producer_ids/next"
 ACCESS_RULES = "/rights/rules"
 CONFIG = "/config"
 CONFIG_USERS = "/config/users"
+CONFIG_CLIENTS = "/config/clients"
+CLIENTS = "clients"
+QUOTA_CHANGES = "/config/quota_changes"
 LOGIN_SECRET = "/config/login_secret"
 DEFAULT_USER = "<default>"
 """The step under which Kafka keeps settings of all users."""
@@ -117,13 +123,25 @@ def topic(name: str) -> str:
 
 def user(name: str) -> str:
     """Return a user's path. In it, as in Kafka, what is no letter, digit, '.', '_' or '-' is %XX. Raises InvalidName."""
+    return f"{CONFIG_USERS}/{user_step(name)}"
+
+
+def user_step(name: str, kind: str = "user") -> str:
+    """Return the step of a user's path; a client id's is written alike. Raises InvalidName."""
     if not name or name in (".", "..") or len(encoded := quote(name, safe="").replace("~", "%7E")) > 249:
-        raise InvalidName("user", name, "1 to 249 characters, counted as Kafka writes them (%XX), not '.' or '..'")
-    return f"{CONFIG_USERS}/{encoded}"
+        raise InvalidName(kind, name, "1 to 249 characters, counted as Kafka writes them (%XX), not '.' or '..'")
+    return encoded
+
+
+def quotas(user: str | None, client: str | None) -> str:
+    """Return the path of the quotas of a user, a client id, or both, given as steps (`user_step`)."""
+    if user is None:
+        return f"{CONFIG_CLIENTS}/{client}"
+    return f"{CONFIG_USERS}/{user}" if client is None else f"{CONFIG_USERS}/{user}/{CLIENTS}/{client}"
 
 
 def user_of(step: str) -> str:
-    """Return the name of a user that `user` wrote as this step."""
+    """Return the name that `user_step` wrote as this step."""
     return unquote(step)
 
 

@@ -289,10 +289,10 @@ UNKNOWN_THERE = {(8, 1), (19, 0), (19, 1), (20, 0), (32, 0)}
 """Versions that kafka-python cannot write; each has a test of its own beside its decoder's."""
 ERRORS = {
     11: {79}, 12: {25}, 13: {25}, 14: {25}, 17: {34}, 20: {3}, 29: {54}, 30: {54}, 31: {54}, 34: {57}, 36: {34}, 42: {69},
-    43: {84}, 47: {69}, 49: {35}, 50: {91}, 51: {91},
+    43: {84}, 47: {69}, 50: {91}, 51: {91},
 }  # fmt: skip
 """Allowed error codes of these requests besides 0: an id is checked first; there is no such member, topic or group;
-this broker has no authorizer, no SASL, no quotas and no users."""
+this broker has no authorizer, no SASL and no users."""
 
 SERVED = [
     (key, version)

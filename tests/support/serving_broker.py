@@ -27,6 +27,7 @@ from headrace.broker.partitions.maintenance import Maintenance
 from headrace.broker.partitions.open_logs import log_config
 from headrace.broker.partitions.partition import Partition, PartitionTable
 from headrace.broker.partitions.producer_id_allocator import ProducerIdAllocator
+from headrace.broker.quotas.quotas import Quotas
 from headrace.broker.rights.rule import Rule, written
 from headrace.broker.settings import broker_settings as broker_settings
 from headrace.broker.settings.broker_settings import topic_settings
@@ -34,6 +35,7 @@ from headrace.coordination.committed_offset import CommittedOffset
 from headrace.coordination.errors import NotClaimed
 from headrace.coordination.group_claims import GroupCommit
 from headrace.coordination.group_directory import Deletion, GroupTrace, PaperMember
+from headrace.coordination.quotas import Changed, Entity
 from headrace.runtime.logs import get_logger
 from headrace.runtime.rate_limited_log import RateLimitedLog
 from tests.support.raw_kafka import RawClient
@@ -265,6 +267,26 @@ class MemoryUsers:
             del self.users[user]
 
 
+class MemoryQuotas:
+    """Quotas in a dictionary."""
+
+    def __init__(self) -> None:
+        self.configs: dict[Entity, Config] = {}
+        self.is_away = False
+        self._number = 0
+
+    def read(self, known: int | None = None) -> Changed:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        return Changed(self._number, dict(self.configs), is_all=True)
+
+    def change(self, entity: Entity, change: Callable[[Config], Config]) -> None:
+        if self.is_away:
+            raise ConnectionError("ZooKeeper is away")
+        self._number += 1
+        self.configs[entity] = change(self.configs.get(entity, {}))
+
+
 class ServingBroker:
     """Serves on a free port while entered. `topics` are created first: name to (partitions, settings)."""
 
@@ -291,6 +313,8 @@ class ServingBroker:
         self.user_registry = MemoryUsers()
         self.users = Users(self.user_registry, self._worker, lambda after_ms, call: None)
         self.users.load()
+        self.quota_registry = MemoryQuotas()
+        self.quotas = Quotas(self.quota_registry, self._worker, lambda after_ms, call: None)
         self._logins = Worker("logins", self.loop.post)
         traces = StoredGroups(self.offsets, self.offsets, self._worker)
         self.context = Broker(
@@ -303,6 +327,7 @@ class ServingBroker:
             groups=GroupService(self.loop, self.settings, lambda: self.topics.catalog.brokers, traces.claim),
             stored_groups=traces,
             users=self.users,
+            quotas=self.quotas,
             producer_ids=ProducerIdAllocator(self.blocks, self._worker),
             disk=self._disk,
             cold_reads=self.cold_reads,

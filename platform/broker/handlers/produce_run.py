@@ -26,8 +26,9 @@ from ..log import AppendFailed, LogUnusable
 from ..log.segment.batch_run import MOST_PIECES, BatchRun
 from ..metrics import ApiMetrics, clock_ns
 from ..network.peer import Peer
-from ..network.request_header import FIXED_HEADER
+from ..network.request_header import FIXED_HEADER, FIXED_HEADER_SIZE, client_id
 from ..partitions.partition import Fault, PartitionTable
+from ..quotas.quotas import Quotas
 from ..rights.rule import Operation
 from .access.control import AccessControl
 from .request_template import NO_LAYOUT, PLACED, Key, PartitionResponse, RequestTemplate, layout_of, read_template
@@ -114,7 +115,9 @@ class ProduceRuns:
         metrics: ApiMetrics,
         general: General,
         access: AccessControl | None = None,
+        quotas: Quotas | None = None,
     ) -> None:
+        self._quotas = quotas
         self._partitions = partitions
         self._now_ms = now_ms
         self._metrics = metrics
@@ -134,6 +137,8 @@ class ProduceRuns:
         """
         if peer.guard is not None:
             peer.guard.check(produce.API_KEY)
+        if (quotas := self._quotas) is not None and quotas.is_on and _has_quota(quotas, buffer, start, end, peer):
+            return template, start, ()  # the general path counts what each request uses
         if template is not None:
             taken = self._take(template, buffer, start, end, peer)
             if taken[1] > start:
@@ -355,6 +360,13 @@ class ProduceRuns:
                 key, topic, acks, timeout_ms, self._responses.setdefault((topic, key[0]), {})
             )
         return template
+
+
+def _has_quota(quotas: Quotas, buffer: memoryview, start: int, end: int, peer: Peer) -> bool:
+    if end - start < FIXED_HEADER_SIZE:
+        return False
+    length = FIXED_HEADER.unpack_from(buffer, start)[4]
+    return quotas.of(peer.principal.name, client_id(buffer[start:end], length)) is not None
 
 
 def _answers(correlation_ids: Sequence[int], spans: Sequence[_Span], failed: Mapping[int, Fault] = MappingProxyType({})) -> bytes:

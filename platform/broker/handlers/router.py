@@ -22,6 +22,7 @@ from .api_table import BETWEEN_BROKERS, TABLE
 from .broker import Answer, Broker
 from .produce_run import ProduceRuns
 from .request import Request
+from .throttling import throttled
 from .unserved import Unserved
 
 log = get_logger(__name__)
@@ -44,8 +45,11 @@ class Router:
         self._served = {**TABLE, **BETWEEN_BROKERS}
         self._flexible_from = {key: FIRST_FLEXIBLE.get(key, NEVER) for key in self._served}
         self._counted = {key: broker.metrics.api(key) for key in self._served}
-        self._runs = ProduceRuns(broker.partitions, broker.now_ms, broker.metrics.api(produce.KEY), self, broker.access)
+        self._runs = ProduceRuns(
+            broker.partitions, broker.now_ms, broker.metrics.api(produce.KEY), self, broker.access, broker.quotas
+        )
         self.take_run = self._runs.take
+        self._quotas = broker.quotas
 
     def largest(self, api_key: int) -> int:
         return self._request_max_bytes if api_key == produce.KEY else min(CONTROL_FRAME_BYTES, self._request_max_bytes)
@@ -71,10 +75,21 @@ class Router:
             return self._refused(frame, api_key, version, correlation_id, client_id_length, peer)
         body = frame[body_start(frame, client_id_length, flexible=flexible) :]
         request, access = Request(version, body, peer, frame, client_id_length), self._broker.access
+        held = None
+        if (quotas := self._quotas) is not None and quotas.is_on:
+            held = throttled(self._broker, quotas, api_key, request, len(frame), is_client=api_key in TABLE)
+            if held is not None:
+                if (empty := held.refusal(request)) is not None:
+                    return _framed(correlation_id, flexible, empty)
+                request = held.limited(request)
         made = handler(self._broker, request) if access is None else access.handle(self._broker, api_key, handler, request)
-        if type(made) is GeneratorType:  # an ABC's isinstance costs every fetch 0.2 us
-            made = self._broker.generators.answer(cast(ResponseGenerator, made), len(frame))
+        was_steps = type(made) is GeneratorType  # an ABC's isinstance costs every fetch 0.2 us
+        if was_steps:
+            steps = cast(ResponseGenerator, made)
+            made = self._broker.generators.answer(steps if held is None else held.timed(steps), len(frame))
         answer = cast(Answer, made)
+        if held is not None:
+            answer = held.used(answer, was_steps=was_steps)
         if api_key == api_versions.KEY:
             flexible = False
         counted = self._counted[api_key]

@@ -65,6 +65,7 @@ class Connection(Generic[Template]):
         "_goes_on",
         "_is_ended",
         "_mask",
+        "_muted_until_ms",
         "_pending",
         "_receive_buffer",
         "_saw_end",
@@ -102,18 +103,25 @@ class Connection(Generic[Template]):
             clock_ns=shared.loop.clock_ns,
         )
         self.peer = peer
+        self._muted_until_ms = 0
         self.is_closed = False
         self.last_active_ms = shared.loop.now_ms
         self.unfinished_since_ms: int | None = None
         """When the first incomplete frame began to arrive; None when no frame is incomplete."""
 
     def start(self) -> None:
+        self.peer.mute = self._mute
         self._shared.loop.register(self.fd, self._mask, self._on_event)
 
     @property
     def is_waiting(self) -> bool:
         """Whether a response of this connection is pending or not fully sent."""
         return bool(self._pending.deferreds) or bool(self._send_queue)
+
+    @property
+    def is_muted(self) -> bool:
+        """Whether its requests wait because its client used more than its quota."""
+        return self._frames.is_muted
 
     @property
     def unfinished_bytes(self) -> int:
@@ -129,6 +137,7 @@ class Connection(Generic[Template]):
             return
         self.is_closed = True
         self.peer.guard = None  # it refers to the peer
+        self.peer.mute = None
         self._frames.stop()
         self._shared.loop.unregister(self.fd)
         self._socket.close()
@@ -149,6 +158,24 @@ class Connection(Generic[Template]):
         """Close, and log why. `reason` is the name it is counted under, where that is not the event's."""
         self._shared.rejections.warning(event, peer=self.peer.address, why=why, **reason)
         self.close()
+
+    def _mute(self, for_ms: int) -> None:
+        """Answer no further request for so long. What comes meanwhile stays in the socket; responses go out."""
+        loop = self._shared.loop
+        self._muted_until_ms = max(self._muted_until_ms, loop.now_ms + for_ms)
+        if not self._frames.is_muted:
+            self._frames.is_muted = True
+            loop.call_at(self._muted_until_ms, self._unmute)
+
+    def _unmute(self) -> None:
+        loop = self._shared.loop
+        if self.is_closed:
+            return
+        if loop.now_ms < self._muted_until_ms:
+            loop.call_at(self._muted_until_ms, self._unmute)
+            return
+        self._frames.is_muted = False
+        self._go_on()
 
     def _on_event(self, mask: int) -> None:
         self.last_active_ms = self._shared.loop.now_ms

@@ -75,6 +75,7 @@ class FrameRunner(Generic[Template]):
         "_send_queue",
         "_template",
         "is_held",
+        "is_muted",
     )
 
     def __init__(
@@ -101,6 +102,8 @@ class FrameRunner(Generic[Template]):
         self._is_stopped = False
         self.is_held = False
         """Whether the next request waits until no response is pending."""
+        self.is_muted = False
+        """Whether the next request waits because its client used more than its quota."""
 
     def stop(self) -> None:
         """Answer no more."""
@@ -111,6 +114,7 @@ class FrameRunner(Generic[Template]):
         pending = self._pending
         return not (
             self.is_held
+            or self.is_muted
             or self._is_stopped
             or self._send_queue.waiting_bytes + pending.expected_bytes > self._output_max_bytes
             or len(pending.deferreds) >= MOST_PENDING

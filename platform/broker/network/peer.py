@@ -1,5 +1,6 @@
 """Who is at the other end of a connection. Lives on the loop thread."""
 
+from collections.abc import Callable
 from typing import Final, Protocol
 
 from .principal import ANONYMOUS, Principal
@@ -26,7 +27,7 @@ class Guard(Protocol):
 class Peer:
     """The other end of a connection. One for each connection; `principal` and `guard` change when it logs in."""
 
-    __slots__ = ("address", "guard", "listener", "principal")
+    __slots__ = ("address", "guard", "listener", "mute", "principal")
 
     def __init__(self, address: str, listener: str, principal: Principal = ANONYMOUS, guard: Guard | None = None) -> None:
         self.address: Final = address
@@ -37,6 +38,8 @@ class Peer:
         """Who it is now. A login changes it: a handler that answers later reads it first."""
         self.guard = guard
         """None: it may send every request. Hot: read once a request or run."""
+        self.mute: Callable[[int], None] | None = None
+        """Answers no further request of its connection for so many milliseconds. None: the connection is closed."""
 
     @property
     def host(self) -> str:

@@ -261,7 +261,7 @@ class Server(Generic[Template]):
             if guard is not None and guard.deadline_ms is not None and now_ms > guard.deadline_ms:
                 connection.refuse("login_not_done", "the client did not log in in time, or stays after a failed login")
                 continue
-            if connection.is_waiting:
+            if connection.is_waiting or connection.is_muted:
                 # A peer that does not read its response counts as idle too, unless its fetch is parked.
                 if now_ms - connection.last_active_ms > settings.connections_max_idle_ms + settings.fetch_max_wait_ms:
                     connection.close()

@@ -27,10 +27,11 @@ from ..partitions.replica_lives import ReplicaLives
 from ..partitions.replica_log import ReplicaLog
 from ..replication.facts import ReplicaFetch
 from ..replication.replica import Noted, Replica
-from ..replication.state import NO_LEADER
+from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
+from . import rest
 from .driver import ReplicaDriver
 from .followers import Followers
 from .leaders import Link
@@ -109,6 +110,7 @@ class Replicas:
         self._to_swap: list[tuple[ReplicaDriver, Swap]] = []
         self._is_asking = False
         self._is_running = False
+        self._round = 0
         self._leaderless_since: dict[Key, int] = {}
         self._resigned: dict[Key, int] = {}
         """The epoch of a leader that has told that it stopped."""
@@ -216,6 +218,9 @@ class Replicas:
     def wall_ms(self) -> int:
         return self._wall_ms()
 
+    def polling(self) -> frozenset[int]:
+        return self.followers.polling()
+
     def at_turn_end(self, function: Callable[[], None]) -> None:
         self._loop.at_turn_end(function)
 
@@ -241,6 +246,17 @@ class Replicas:
 
     def read_node(self, driver: ReplicaDriver) -> None:
         self._changed(driver.key)
+
+    def look_at_node(self, driver: ReplicaDriver, done: Callable[[State | None], None]) -> None:
+        def read(found: ReplicaState | None) -> None:
+            done(None if found is None else state_of(found))
+
+        def failed(error: Exception) -> None:
+            self._faults.warning("replica_states_not_read", why=str(error))
+            done(None)
+
+        if not self._threads.states.submit(lambda: self._states.read(*driver.key), read, failed):
+            failed(OSError("too many calls to ZooKeeper wait already"))
 
     def ask_swap(self, driver: ReplicaDriver, swap: Swap) -> None:
         self._to_swap.append((driver, swap))
@@ -315,12 +331,17 @@ class Replicas:
         self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
         brokers = self._catalog().brokers
         used: set[int] = set()
-        for driver in list(self._drivers.values()):
-            driver.tick()
+        answering = {broker_id for broker_id, link in self._links.items() if link.answers and broker_id in brokers}
+        self._round += 1
+        for place, driver in enumerate(list(self._drivers.values())):
+            is_at_rest = driver.rest.is_on
+            if not is_at_rest or (self._round + place) % rest.EVERY == 0:
+                driver.tick()
             role = driver.following
             if role is not None:
                 used.add(role.leader)
-                self._suspect(driver)
+                if not is_at_rest or role.leader not in answering:
+                    self._suspect(driver)
         for broker_id, link in list(self._links.items()):
             if broker_id in used:
                 link.try_to_connect(brokers.get(broker_id))

@@ -1,4 +1,4 @@
-"""Two brokers with access rules and users that log in, and administration clients of every kind. Real processes and ZooKeeper."""
+"""Two brokers with access rules, quotas and users that log in, and clients of every kind. Real processes and ZooKeeper."""
 
 import json
 import time
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -17,6 +17,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from kafka import KafkaProducer as PythonProducer
 from kafka.admin import (
     ACL,
     ACLFilter,
@@ -218,3 +219,124 @@ def test_rules_stay_in_force_over_a_restart(brokers: list[WithRights], admin: Ad
             assert client.produce("other", batch(b"a")).error_code == DENIED
     assert 0 in partition_errors
     assert DENIED not in partition_errors
+
+
+@pytest.fixture
+def as_admin(brokers: list[WithRights], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Commands are the administrator's. Returns the address for them."""
+    file = tmp_path / "admin.properties"
+    words = {**client_settings(brokers, "admin"), "bootstrap.servers": brokers[0].address}
+    file.write_text("".join(f"{name}={value}\n" for name, value in words.items()))
+    file.chmod(0o600)
+    monkeypatch.setenv("HEADRACE_CLIENT_CONFIG", str(file))
+    return brokers[0].address
+
+
+def known_quotas(brokers: list[WithRights]) -> list[dict[str, float]]:
+    """Return alice's quotas as each broker knows them."""
+    found = []
+    for one in brokers:
+        with RawClient(one.port) as client:
+            log_in(client, "admin", SECRET)
+            exactly_alice = {"entity_type": "user", "match_type": 0, "match": "alice"}
+            entries = client.ask(48, 1, {"components": [exactly_alice], "strict": True}).entries
+            found.append({value.key: value.value for entry in entries for value in entry.values})
+    return found
+
+
+def test_quotas_slow_down_real_clients_on_every_broker(
+    brokers: list[WithRights], admin: AdminClient, topic: str, as_admin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(20)
+    for operation in (AclOperation.READ, AclOperation.WRITE):
+        rule = binding(topic, operation)
+        admin.create_acls([rule])[rule].result(20)
+    whose = ["--user", "alice", "--bootstrap", as_admin]
+    rates = {"producer_byte_rate": 100_000.0, "consumer_byte_rate": 100_000.0}
+    flags = [word for key, rate in rates.items() for word in (f"--{key.replace('_', '-')}", str(rate))]
+    assert main(["quota", "set", *whose, *flags, "--dry-run"]) == 0
+    assert known_quotas(brokers) == [{}, {}]
+    assert main(["quota", "set", *whose, *flags]) == 0
+    eventually(lambda: known_quotas(brokers) == [rates, rates], within_ms=30_000, what="both brokers know the quotas")
+    throttled: dict[str, set[str]] = {"producer": set(), "consumer": set()}
+    settings = {**client_settings(brokers, "alice"), "linger.ms": 5}
+    told = {"throttle_cb": lambda event: throttled["producer"].add(event.broker_name)}
+    producer = Producer({**settings, **told})
+    failed: list[object] = []
+    for number in range(40):
+        note = lambda error, _: failed.append(error) if error else None  # noqa: E731
+        producer.produce(topic, b"x" * 10_000, partition=number % 2, on_delivery=note)
+        producer.flush(30)
+    assert failed == []
+    assert len(throttled["producer"]) == 2, "each broker asked the producer to wait"
+    told = {"throttle_cb": lambda event: throttled["consumer"].add(event.broker_name)}
+    consumer = Consumer({**client_settings(brokers, "alice"), **told, "group.id": "none", "enable.auto.commit": False})
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(2)])
+    read: list[bytes] = []
+
+    def all_read() -> bool:
+        read.extend(one.value() for one in consumer.consume(100, 0.5) if one.error() is None)
+        return len(read) == 40 and len(throttled["consumer"]) > 0
+
+    eventually(all_read, within_ms=60_000, what="all records are read, and the consumer was asked to wait")
+    consumer.close()
+    python = PythonProducer(
+        bootstrap_servers=as_admin,
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_plain_username="alice",
+        sasl_plain_password=SECRET,
+    )
+    for _ in range(20):
+        python.send(topic, b"y" * 20_000).get(60)
+    python.close()
+    capsys.readouterr()
+    assert main(["quota", "list", "--bootstrap", as_admin, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"user": "alice", "quotas": rates}]
+    assert main(["quota", "remove", *whose]) == 0
+    eventually(lambda: known_quotas(brokers) == [{}, {}], within_ms=30_000, what="both brokers forgot the quotas")
+    assert main(["quota", "remove", *whose]) == 2
+    with RawClient(brokers[0].port) as client:
+        assert log_in(client, "alice", SECRET).error_code == 0, "the user's credentials are in the same node, and stay"
+
+
+def test_the_command_for_rules_has_the_words_of_kafkas_own(
+    brokers: list[WithRights], topic: str, as_admin: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def acl(*words: str) -> list[str]:
+        capsys.readouterr()
+        assert main(["acl", *words, "--bootstrap", as_admin]) == 0
+        return capsys.readouterr().out.splitlines()
+
+    rule = f"User:alice from * may {{}} TOPIC LITERAL:{topic}"
+    producer = ["add", "--allow-principal", "User:alice", "--producer", "--topic", topic]
+    whole = [rule.format(operation) for operation in ("WRITE", "CREATE", "DESCRIBE")]
+    assert acl(*producer, "--dry-run") == [f"would add {one}" for one in whole]
+    assert acl("list", "--topic", topic) == ["there are no such rules"]
+    assert acl(*producer) == [f"added {one}" for one in whole]
+    assert acl("list", "--topic", topic, "--principal", "User:alice") == whole
+    assert acl("list", "--topic", topic, "--principal", "User:bob") == ["there are no such rules"]
+    create = ["remove", "--allow-principal", "User:alice", "--operation", "Create", "--topic", topic]
+    assert acl(*create, "--dry-run") == [f"would remove {whole[1]}"]
+    assert acl(*create) == [f"removed {whole[1]}"]
+    assert acl("remove", "--topic", topic) == [f"removed {whole[0]}", f"removed {whole[2]}"]
+    prefixed = ["--resource-pattern-type", "prefixed", "--topic", "shop-", "--operation", "Read"]
+    assert acl("add", "--deny-principal", "User:bob", "--deny-host", "10.0.0.7", *prefixed, "--json") == [
+        json.dumps(
+            [
+                {
+                    "resource": "TOPIC",
+                    "pattern": "PREFIXED",
+                    "name": "shop-",
+                    "principal": "User:bob",
+                    "host": "10.0.0.7",
+                    "operation": "READ",
+                    "permission": "DENY",
+                }
+            ]
+        )
+    ]
+    assert len(acl("list", "--topic", "shop-7", "--resource-pattern-type", "match")) == 1
+    assert len(acl("remove", "--deny-principal", "User:bob", "--deny-host", "10.0.0.7", *prefixed)) == 1
+    assert main(["acl", "add", "--topic", topic, "--bootstrap", as_admin]) == 2
+    assert main(["acl", "remove", "--bootstrap", as_admin]) == 2

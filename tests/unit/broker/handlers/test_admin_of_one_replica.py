@@ -1,4 +1,4 @@
-"""What administrators ask about replicas, quotas, users and transactions, of which there are none. Real sockets; ZooKeeper is
+"""What administrators ask about replicas, users and transactions, of which there are none. Real sockets; ZooKeeper is
 simulated.
 """
 
@@ -70,17 +70,6 @@ def test_a_partition_stays_in_the_only_folder(client: RawClient, tmp_path: Path,
         asked = {"dirs": [{"path": path, "topics": [{"name": "clicks", "partitions": [0, 9]}]}]}
         (topic,) = client.ask(34, version, asked).results
         assert [int(one.error_code) for one in topic.partitions] == [expected, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION]
-
-
-@pytest.mark.parametrize("version", [0, 1])
-def test_there_are_no_quotas(client: RawClient, version: int) -> None:
-    assert client.ask(48, version, {"components": [], "strict": False}).entries == ()
-    entity = [{"entity_type": "user", "entity_name": None}]
-    change = {"entity": entity, "ops": [{"key": "producer_byte_rate", "value": 1.0, "remove": False}]}
-    (refused,) = client.ask(49, version, {"entries": [change], "validate_only": False}).entries
-    assert refused.error_code == ErrorCode.UNSUPPORTED_VERSION
-    assert "no quotas" in refused.error_message
-    assert [(one.entity_type, one.entity_name) for one in refused.entity] == [("user", None)]
 
 
 def test_the_producers_of_a_partition_are_described(client: RawClient) -> None:

@@ -38,10 +38,10 @@ import org.apache.kafka.common.TopicPartitionReplica;
 import org.apache.kafka.common.acl.AclBindingFilter;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.errors.InvalidReplicaAssignmentException;
+import org.apache.kafka.common.errors.InvalidRequestException;
 import org.apache.kafka.common.errors.LogDirNotFoundException;
 import org.apache.kafka.common.errors.NoReassignmentInProgressException;
 import org.apache.kafka.common.errors.SecurityDisabledException;
-import org.apache.kafka.common.errors.UnsupportedVersionException;
 import org.apache.kafka.common.quota.ClientQuotaAlteration;
 import org.apache.kafka.common.quota.ClientQuotaEntity;
 import org.apache.kafka.common.quota.ClientQuotaFilter;
@@ -153,12 +153,20 @@ class ConsolesTest {
             assertInstanceOf(SecurityDisabledException.class, refused(admin.deleteAcls(List.of(AclBindingFilter.ANY)).all()));
             assertEquals(Map.of(), admin.describeClientQuotas(ClientQuotaFilter.all()).entities().get());
             var entity = new ClientQuotaEntity(Map.of(ClientQuotaEntity.USER, "ann"));
-            var change = new ClientQuotaAlteration(entity, List.of(new ClientQuotaAlteration.Op("producer_byte_rate", 1.0)));
-            Throwable why = refused(admin.alterClientQuotas(List.of(change)).all());
-            assertInstanceOf(UnsupportedVersionException.class, why);
-            assertTrue(why.getMessage().contains("no quotas"), why.getMessage());
+            admin.alterClientQuotas(List.of(quota(entity, "producer_byte_rate", 1000.0))).all().get();
+            var all = ClientQuotaFilter.all();
+            assertEquals(Map.of(entity, Map.of("producer_byte_rate", 1000.0)), admin.describeClientQuotas(all).entities().get());
+            admin.alterClientQuotas(List.of(quota(entity, "producer_byte_rate", null))).all().get();
+            assertEquals(Map.of(), admin.describeClientQuotas(all).entities().get());
+            Throwable why = refused(admin.alterClientQuotas(List.of(quota(entity, "controller_mutation_rate", 1.0))).all());
+            assertInstanceOf(InvalidRequestException.class, why);
+            assertTrue(why.getMessage().contains("not served here"), why.getMessage());
             assertEquals(Map.of(), admin.describeUserScramCredentials().all().get());
         }
+    }
+
+    private static ClientQuotaAlteration quota(ClientQuotaEntity entity, String key, Double value) {
+        return new ClientQuotaAlteration(entity, List.of(new ClientQuotaAlteration.Op(key, value)));
     }
 
     @Test
