@@ -8,9 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.handlers import fetch
-from headrace.coordination import group_claims
-
 from .faults import Fault, Plan, drawn
 from .play import failure_of, play, shrunk
 
