@@ -1,6 +1,6 @@
 """Searches for a run in which whole brokers break a promise: `python -m tests.simulate.whole`.
 
-Continues where the last search ended, in ranges of seeds, up to `--until`. `--seed N` plays one run, and shrinks it when it fails.
+Continues where the last search ended, up to `--until`. `--seed N` plays one run, and shrinks it when it fails.
 `--seconds N` plays seeds from `--from` on for about so long.
 """
 
@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from multiprocessing import Pool
 from pathlib import Path
 
@@ -35,7 +35,7 @@ def search(start: int, until: int, workers: int, seconds: float | None = None) -
     with Pool(workers, maxtasksperchild=AT_ONCE) as pool:
         # A `kill` ends the workers too: an exception leaves the block, a signal's default does not.
         signal.signal(signal.SIGTERM, lambda number, _: sys.exit(128 + number))
-        for seed, outcome in pool.imap(outcome_of, _until(seeds, began, seconds)):
+        for seed, outcome in pool.imap(outcome_of, seeds):
             played += 1
             if outcome.why is not None:
                 failed += 1
@@ -51,6 +51,8 @@ def search(start: int, until: int, workers: int, seconds: float | None = None) -
                 STATE.write_text(json.dumps({"next_seed": seed + 1}))
                 rate = played / (time.monotonic() - began)
                 print(f"\r{seed + 1} played, {rate:.2f}/s, {failed} wrong  ", end="", file=sys.stderr)
+            if seconds is not None and time.monotonic() - began > seconds:
+                break
     took = time.monotonic() - began
     print(
         f"{played} runs in {took:.0f} s (seeds {start} to {start + played}), {failed} wrong; {takeovers} takeovers, "
@@ -58,13 +60,6 @@ def search(start: int, until: int, workers: int, seconds: float | None = None) -
         flush=True,
     )
     return failed
-
-
-def _until(seeds: Sequence[int], began: float, seconds: float | None) -> Iterator[int]:
-    for seed in seeds:
-        if seconds is not None and time.monotonic() - began > seconds:
-            return
-        yield seed
 
 
 def main(argv: Sequence[str] | None = None) -> int:
