@@ -125,6 +125,7 @@ class Cluster:
         self.disk_ms: dict[int, float] = {}
         self.wall_offsets_ms: dict[int, int] = {}
         self._starts = 0
+        self.is_healed = False
 
     def start(self, broker_id: int) -> None:
         host = self.hosts.get(broker_id)
@@ -146,6 +147,8 @@ class Cluster:
 
     def ended(self, host: BrokerHost) -> None:
         self.sim.kill(host.process)
+        if self.is_healed:  # the stop began before
+            self.sim.call_in(START_AGAIN_MS, lambda: self._start_again(host))
 
     def is_up(self, broker_id: int) -> bool:
         host = self.hosts.get(broker_id)

@@ -207,6 +207,7 @@ def _befall(cluster: Cluster, fault: Fault) -> None:
 
 def heal(cluster: Cluster) -> None:
     """End all that is wrong, and start what is down."""
+    cluster.is_healed = True
     network, ensemble = cluster.network, cluster.ensemble
     for link in sorted(network.cut):
         network.mend(link)
