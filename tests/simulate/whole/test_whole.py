@@ -1,0 +1,62 @@
+"""Whole brokers, run after run: nothing breaks, much happens, and a seed says everything."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from .faults import Fault, Plan, drawn
+from .play import failure_of, play, shrunk
+
+START = int(os.environ.get("HEADRACE_SIMULATE_FROM") or 0)
+MOST_SEEDS, LEAST_SEEDS, BUDGET_S = 20, 2, 20.0
+"""Runs are played until the time is over. So a slow machine plays fewer, and is late by one run at most."""
+KNOWN = {128: "a link that was made again was taken for an earlier connection"}
+"""Seeds that have found a fault."""
+
+
+def test_nothing_breaks_in_whole_brokers() -> None:
+    began, played = time.monotonic(), 0
+    takeovers = acknowledged = commits = 0
+    for seed in range(START, START + MOST_SEEDS):
+        if played >= LEAST_SEEDS and time.monotonic() - began > BUDGET_S:
+            break
+        outcome = play(drawn(seed))
+        assert outcome.why is None, f"make simulate-whole SEED={seed}\n{outcome.why}"
+        played += 1
+        takeovers, acknowledged = takeovers + outcome.takeovers, acknowledged + outcome.acknowledged
+        commits += outcome.commits
+    print(f"seeds {START} to {START + played}: {takeovers} takeovers, {acknowledged} acknowledged records, {commits} commits")
+    assert takeovers > 0, "runs in which no leader changes show nothing"
+    assert acknowledged > 100 * played
+    assert commits > 10 * played
+
+
+@pytest.mark.parametrize("seed", KNOWN)
+def test_what_a_seed_has_found_stays_mended(seed: int) -> None:
+    assert failure_of(drawn(seed)) is None, KNOWN[seed]
+
+
+def test_a_seed_gives_the_same_transcript_to_the_byte(tmp_path: Path) -> None:
+    """In processes whose strings have other hashes, and behind another run."""
+    told = []
+    for number in ("1", "2"):
+        transcript = tmp_path / number
+        words = [sys.executable, "-m", "tests.simulate.whole", "--seed", "8", "--transcript", str(transcript)]
+        subprocess.run(words, env={**os.environ, "PYTHONHASHSEED": number}, check=True, timeout=300, capture_output=True)
+        told.append(transcript.read_bytes())
+    here = play(drawn(8)).transcript
+    assert told[0] == told[1] == ("\n".join(here) + "\n").encode()
+
+
+def test_a_failing_run_is_shrunk_to_the_faults_that_it_needs() -> None:
+    padding = tuple(Fault("slow network", 100 * number, 0, 5) for number in range(10))
+    plan = Plan(0, (), (), (*padding[:5], Fault("kill", 450, 1, 0), *padding[5:], Fault("pause", 2_000, 2, 7)))
+
+    def fails(one: Plan) -> bool:
+        return {"kill", "pause"} <= {each.name for each in one.faults}
+
+    assert [each.name for each in shrunk(plan, fails).faults] == ["kill", "pause"]
