@@ -1,7 +1,10 @@
 """Two brokers with access rules, quotas and users that log in, and clients of every kind. Real processes and ZooKeeper."""
 
+import base64
 import json
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +20,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from kafka import KafkaProducer as PythonProducer
 from kafka.admin import (
     ACL,
@@ -31,10 +35,12 @@ from kafka.admin import (
 from kafka.admin import ResourceType as PythonResourceType
 
 from headrace.cli.main import main
+from headrace.schema_registry.client.registry_client import RegistryClient
 from tests.support.broker import BrokerProcess
 from tests.support.login_broker import log_in
 from tests.support.processes import eventually, free_port
 from tests.support.raw_kafka import RawClient, batch
+from tests.support.registry import RegistryProcess
 
 SECRET = "planted-rights-8123"
 DENIED = 29
@@ -340,3 +346,68 @@ def test_the_command_for_rules_has_the_words_of_kafkas_own(
     assert len(acl("remove", "--deny-principal", "User:bob", "--deny-host", "10.0.0.7", *prefixed)) == 1
     assert main(["acl", "add", "--topic", topic, "--bootstrap", as_admin]) == 2
     assert main(["acl", "remove", "--bootstrap", as_admin]) == 2
+
+
+def basic(user: str, password: str = SECRET) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def test_the_registry_has_the_clusters_users_and_rights(
+    brokers: list[WithRights], admin: AdminClient, topic: str, as_admin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    new, subject = f"{topic}-new", f"{topic}-value"
+    registry = RegistryProcess(tmp_path / "registry", as_admin, f"schemas-{topic}", "--logins")
+    schema = {"type": "record", "name": "Click", "fields": [{"name": "a", "type": "int"}]}
+    alice, root = basic("alice"), basic("admin")
+
+    def status(method: str, path: str, who: dict[str, str], body: object = None) -> int:
+        data = None if body is None else json.dumps(body).encode()
+        headers = {"Content-Type": "application/json", **who}
+        request = urllib.request.Request(registry.url + path, data, headers, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            answers.append(error.read())
+            return error.code
+
+    answers: list[bytes] = []
+    with registry:
+        assert [status("GET", "/subjects", who) for who in ({}, basic("alice", "wrong"), basic("nobody", SECRET))] == [401] * 3
+        assert len(set(answers)) == 1, "a refusal does not say which users there are"
+        body = {"schema": json.dumps(schema)}
+        assert status("POST", f"/subjects/{subject}/versions", alice, body) == 403
+        assert status("GET", f"/subjects/{subject}/versions", alice) == 403
+        grant = ["acl", "add", "--allow-principal", "User:alice", "--bootstrap", as_admin, "--resource-pattern-type", "prefixed"]
+        assert main([*grant, "--topic", topic, "--operation", "Write", "--operation", "Create"]) == 0
+        eventually(
+            lambda: status("POST", f"/subjects/{subject}/versions", alice, body) == 200,
+            within_ms=30_000,
+            what="the right is in force at the registry",
+        )
+        assert status("POST", f"/subjects/{new}-value/versions", alice, body) == 200, "of a topic that it may create"
+        assert status("POST", "/subjects/other-value/versions", root, body) == 200
+        assert status("DELETE", f"/subjects/{subject}", alice) == 403
+        assert status("PUT", "/config", alice, {"compatibility": "NONE"}) == 403
+        assert status("PUT", "/config", root, {"compatibility": "FULL"}) == 200
+        confluent = SchemaRegistryClient({"url": registry.url, "basic.auth.user.info": f"alice:{SECRET}"})
+        assert confluent.get_subjects() == [subject]
+        assert confluent.get_latest_version(subject).schema_id == 1
+        (tmp_path / "login").write_text(f"alice:{SECRET}\n")
+        monkeypatch.setenv("HEADRACE_REGISTRY_LOGIN_FILE", str(tmp_path / "login"))
+        ours = RegistryClient(registry.url, cache_folder=None)
+        assert ours.schema(1) is not None
+        monkeypatch.delenv("HEADRACE_REGISTRY_LOGIN_FILE")
+        (tmp_path / "password").write_text("first-8123")
+        carol = ["user", "add", "carol", "--bootstrap", as_admin, "--password-file", str(tmp_path / "password")]
+        assert main(carol) == 0
+        eventually(lambda: status("GET", "/subjects", basic("carol", "first-8123")) == 200, within_ms=30_000, what="a new user")
+        assert status("GET", "/schemas/ids/1", basic("carol", "first-8123")) == 404, "no subject of it is hers"
+        assert main(["user", "remove", "carol", "--bootstrap", as_admin]) == 0
+        eventually(lambda: status("GET", "/subjects", basic("carol", "first-8123")) == 401, within_ms=30_000, what="she is gone")
+        assert main(["acl", "remove", "--topic", topic, "--resource-pattern-type", "prefixed", "--bootstrap", as_admin]) == 0
+        eventually(
+            lambda: status("GET", f"/subjects/{subject}/versions", alice) == 403, within_ms=30_000, what="the right is gone"
+        )
+        assert SECRET not in registry.process.output()
