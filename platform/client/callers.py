@@ -88,7 +88,7 @@ class Caller:
         """Authorized operations, None where there is no such topic. 0 also where the caller may not see the topic."""
         self._new: dict[str, bool] = {}
         self._cluster: int | None = None
-        self._visible: frozenset[str] | None = None
+        self._visible: dict[str, int] | None = None
 
     def may_on_cluster(self, operation: int) -> bool:
         """Return whether it may do this with the cluster. Raises ClientError."""
@@ -102,9 +102,14 @@ class Caller:
         if self.may_on_cluster(DESCRIBE):
             return None
         with self._lock:
-            if self._visible is None:
-                self._visible = frozenset(str(one.name) for one in self._ask_metadata(None).topics if not one.error_code)
-            return self._visible
+            return frozenset(self._all())
+
+    def readable(self) -> frozenset[str] | None:
+        """Return the topics that it may read; None: all, for it may describe the cluster. Raises ClientError."""
+        if self.may_on_cluster(DESCRIBE):
+            return None
+        with self._lock:
+            return frozenset(name for name, bits in self._all().items() if bits >> READ & 1)
 
     def may(self, operation: int, topic: str) -> bool:
         """Return whether it may do this with a topic. WRITE to a topic that does not exist: whether it may create it. Raises
@@ -120,6 +125,12 @@ class Caller:
 
     def close(self) -> None:
         self._connection.close()
+
+    def _all(self) -> dict[str, int]:
+        if self._visible is None:
+            found = self._ask_metadata(None).topics
+            self._visible = {str(one.name): _bits(one.topic_authorized_operations) for one in found if not one.error_code}
+        return self._visible
 
     def _may(self, topic: str, operation: int) -> bool:
         bits = self._topics.get(topic)

@@ -1,8 +1,8 @@
 """What our HTTP clients show to services of ours that ask who calls: from the environment, a file each, read at every call.
 
 `HEADRACE_<SERVICE>_TOKEN_FILE` (bearer token), `…_LOGIN_FILE` (`user:password` of the cluster, for a service with `--logins`),
-`…_CA_FILE` (who signed the service's certificate), `…_CERT_FILE` and `…_KEY_FILE` (the client's own, for mTLS). SERVICE is REGISTRY
-or AUDIT.
+`…_CA_FILE` (who signed the service's certificate), `…_CERT_FILE` and `…_KEY_FILE` (the client's own, for mTLS). SERVICE is
+REGISTRY or AUDIT.
 """
 
 import base64

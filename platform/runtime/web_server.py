@@ -19,7 +19,10 @@ from .serving.request_rules import allowed_hosts
 
 KEEP_ALIVE_S = 60
 """How long a connection may stay open without a request."""
-HOW_TO_PROTECT = "--token-file FILE (clients send it as a bearer token), or --tls-cert, --tls-key and --tls-client-ca (mTLS)"
+HOW_TO_PROTECT = (
+    "--token-file FILE (clients send it as a bearer token), --tls-cert, --tls-key and --tls-client-ca (mTLS), or --tls-cert, "
+    "--tls-key and --logins (users of the cluster)"
+)
 STARTED_MS = 10_000
 STOPPED_MS = 10_000
 """How long `stop` waits for the thread's end, after the drain."""
