@@ -109,6 +109,7 @@ class SystemMachine:
             settings.zookeeper,
             session_timeout_ms=settings.zookeeper_session_timeout_ms,
             name=f"broker-{settings.broker_id}",
+            security=settings.zookeeper_security,
             surroundings=self.surroundings,
         )
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "acl": "list, add and remove the access rules of a cluster",
     "quota": "list, set and remove how much users and clients may use",
     "user": "add, list and remove users of a cluster",
+    "security": "make certificates, users, rights and client files for every role",
     "cluster": "show the brokers, and the partitions that need attention",
     "topic": "list, create, describe, configure and delete topics",
     "group": "list and describe consumer groups, their lag, and move their offsets",
@@ -79,38 +80,45 @@ def _overview() -> str:
     return "\n".join([*usage, *lines, "", *_CLIENT_CONFIG_HELP, "", "example: headrace audit report --topic access_log"])
 
 
-_CLIENT_CONFIG = "--client-config"
+_CLIENT_CONFIG, _ZOOKEEPER_CONFIG = "--client-config", "--zookeeper-config"
 _CLIENT_CONFIG_HELP = (
     f"every command: {_CLIENT_CONFIG} FILE  properties file with security.protocol, sasl.…, ssl.… for the clusters it "
     "connects to;",
     "                                      repeatable; also HEADRACE_CLIENT_CONFIG (docs/SECURITY_OF_CLIENTS.md)",
+    f"               {_ZOOKEEPER_CONFIG} FILE  properties file with zookeeper.ssl.… and zookeeper.set.acl for ZooKeeper;",
+    "                                      also HEADRACE_ZOOKEEPER_CONFIG (docs/RIGHTS.md)",
 )
 
 
-def _take_client_config(words: Sequence[str]) -> list[str]:
-    """Take the flag out of a command's words, check its files, and put them where each `Cluster`, and each child process, looks.
+def _take_configs(words: Sequence[str]) -> list[str]:
+    """Take the flags out of a command's words, check their files, and put them where sessions and child processes look.
 
     Only paths are on the command line and in the environment, no secret is.
     """
     left: list[str] = []
-    files: list[str] = []
+    files: dict[str, list[str]] = {_CLIENT_CONFIG: [], _ZOOKEEPER_CONFIG: []}
     rest = iter(words)
     for word in rest:
         flag, equals, value = word.partition("=")
         if word == "--":
             left += [word, *rest]
-        elif flag != _CLIENT_CONFIG:
+        elif flag not in files:
             left.append(word)
         elif not (file := value if equals else next(rest, "")):
-            raise UsageError(f"{_CLIENT_CONFIG} wants a FILE behind it")
+            raise UsageError(f"{flag} wants a FILE behind it")
         else:
-            files.append(str(Path(file).absolute()))
-    if files:
-        # Imported only here: most commands run without it.
+            files[flag].append(str(Path(file).absolute()))
+    # Imported only here: most commands run without them.
+    if files[_CLIENT_CONFIG]:
         from ..client.security import chosen
 
-        chosen.check([Path(file) for file in files])
-        os.environ[chosen.VARIABLE] = os.pathsep.join(files)
+        chosen.check([Path(file) for file in files[_CLIENT_CONFIG]])
+        os.environ[chosen.VARIABLE] = os.pathsep.join(files[_CLIENT_CONFIG])
+    if files[_ZOOKEEPER_CONFIG]:
+        from ..coordination import security
+
+        security.of_file(Path(files[_ZOOKEEPER_CONFIG][-1]))
+        os.environ[security.VARIABLE] = files[_ZOOKEEPER_CONFIG][-1]
     return left
 
 
@@ -148,7 +156,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     command.configure(parser)
     try:
-        rest = _take_client_config(rest)
+        rest = _take_configs(rest)
         return command.run(parser.parse_args(rest))
     except UsageError as error:
         print(f"headrace {name}: {error}", file=sys.stderr)

@@ -1,4 +1,5 @@
-"""`headrace zookeeper export` and `import`: a copy of a datacenter's tree, for an ensemble that has lost all its disks."""
+"""`headrace zookeeper export` and `import`: a copy of a datacenter's tree, for an ensemble that has lost all its disks; `secure`:
+who may change its nodes."""
 
 import argparse
 import json
@@ -8,7 +9,10 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ..coordination.backup import Backup, export, restore, with_folders
+from ..coordination.node_rights import in_words
+from ..coordination.security import VARIABLE, of_environment
 from ..coordination.session import Session
+from ..coordination.tree_rights import carry_out, planned
 from ..runtime.layout import Layout
 from ..runtime.whole_file import replace_file
 from .errors import UsageError
@@ -25,7 +29,7 @@ _PARTITION = re.compile(r"([A-Za-z0-9._-]+)-(\d+)")
 
 def configure(parser: argparse.ArgumentParser) -> None:
     zookeeper = Layout.from_environment().live_zookeeper
-    actions = parser.add_subparsers(dest="action", required=True, metavar="export|import|rebuild")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="export|import|rebuild|secure")
     for name, what in (
         ("export", "write the tree to a file; each broker keeps such a copy in its data folder (tree.json)"),
         ("import", "write a file's tree into an ensemble that has lost its own; brokers may live on meanwhile"),
@@ -46,12 +50,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     rebuild = actions.add_parser("rebuild", help=what, description=what, epilog=example)
     rebuild.add_argument("--data", type=Path, required=True, metavar="FOLDER", help="a broker's data folder")
     rebuild.add_argument("file", type=Path, help="JSON")
+    what = (
+        "give each node the rights of its path (docs/RIGHTS.md), with a broker's or the operator's certificate. Run it once for "
+        "a tree that is older than its rights, and after a change of zookeeper.acl.identities"
+    )
+    example = (
+        "example: headrace zookeeper secure --zookeeper zk:2281/live --zookeeper-config operator.zookeeper.properties --dry-run"
+    )
+    secure = actions.add_parser("secure", help=what, description=what, epilog=example)
+    secure.add_argument("--zookeeper", default=zookeeper, metavar="HOSTS/CHROOT", help="(default %(default)s)")
+    secure.add_argument("--open", action="store_true", help="the way back: everyone who can connect may change every node")
+    secure.add_argument("--dry-run", action="store_true", help="only print what would change")
 
 
 def run(arguments: argparse.Namespace) -> int:
     if arguments.action == "rebuild":
         return _rebuild(arguments.data, arguments.file)
     session = Session(arguments.zookeeper, name="headrace-zookeeper")
+    if arguments.action == "secure":
+        return _secure(session, is_opening=arguments.open, is_dry=arguments.dry_run)
     if arguments.action == "export":
         with _open(session):
             copy = export(session)
@@ -63,6 +80,25 @@ def run(arguments: argparse.Namespace) -> int:
         count = restore(session, copy)
     print(f"{count} of {len(copy.nodes)} nodes, {len(copy.topics)} topics, are at {arguments.zookeeper} again")
     print("offsets are those of the copy: groups that were stopped read from there, and handle later records a second time")
+    return 0
+
+
+def _secure(session: Session, *, is_opening: bool, is_dry: bool) -> int:
+    security = of_environment()
+    if security is None or not security.sets_rights:
+        raise UsageError(
+            f"ZooKeeper knows clients by their certificates: name a file with zookeeper.ssl.client.enable=true and "
+            f"zookeeper.set.acl=true with --zookeeper-config, or {VARIABLE}. `headrace security init` writes one for each role"
+        )
+    count = 0
+    with _open(session):
+        for change in planned(session, security, is_opening=is_opening):
+            count += 1
+            if is_dry:
+                print(f"{change.path}  {in_words(change.present)}  ->  {in_words(change.wanted)}")
+            else:
+                carry_out(session, change)
+    print(f"{count} nodes {'would get' if is_dry else 'have got'} rights{' for everyone' if is_opening else ''}")
     return 0
 
 

@@ -1,5 +1,6 @@
 """The errors of ZooKeeper's calls. kazoo's own errors never leave this room."""
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ..errors import HeadraceError
@@ -24,9 +25,32 @@ class ZooKeeperUnreachable(CoordinationError):
 
     retriable: ClassVar[bool] = True
 
-    def __init__(self, hosts: str, timeout_ms: int) -> None:
+    def __init__(self, hosts: str, timeout_ms: int, why: str | None = None) -> None:
+        """`why`: what a second look at the servers has found."""
         self.hosts, self.timeout_ms = hosts, timeout_ms
-        super().__init__(f"no session with ZooKeeper at {hosts} within {timeout_ms} ms: is it running, is the address right?")
+        super().__init__(
+            f"no session with ZooKeeper at {hosts} within {timeout_ms} ms: {why or 'is it running, is the address right?'}"
+        )
+
+
+class ZooKeeperConfigRefused(CoordinationError):
+    """The settings of TLS and rights towards ZooKeeper cannot be used."""
+
+    def __init__(self, where: str, faults: Sequence[str]) -> None:
+        self.faults = tuple(faults)
+        super().__init__(f"the ZooKeeper configuration {where} cannot be used: {'; '.join(faults)}")
+
+
+class NodeForbidden(CoordinationError):
+    """ZooKeeper denied this process a call, by the rights of a node."""
+
+    def __init__(self, what: str, path: str) -> None:
+        self.what, self.path = what, path
+        super().__init__(
+            f"{what} {path} in ZooKeeper was denied: the node's rights do not name this process's certificate. Run it with the "
+            "certificate of its role (HEADRACE_ZOOKEEPER_CONFIG), or give the rights again with `headrace zookeeper secure` "
+            "(docs/RIGHTS.md)"
+        )
 
 
 class SessionClosed(CoordinationError):

@@ -5,22 +5,41 @@ of a broker's processor time when a thousand topics are created. `poll` needs no
 """
 
 import select
-from collections.abc import Iterable
+import ssl
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.handlers.utils import fileobj_to_fd
 
+from .greeting import connected
+
 _FAULTY = select.POLLERR | select.POLLHUP
 
 
 class PollingHandler(SequentialThreadingHandler):  # type: ignore[misc]
-    """kazoo's handler; `select` alone is another."""
+    """kazoo's handler, with another `select`, and connections with TLS as we have them everywhere."""
+
+    _tls: Callable[[], ssl.SSLContext] | None = None
+
+    def use_tls(self, tls: Callable[[], ssl.SSLContext]) -> None:
+        """Have connections from now on speak TLS. `tls` returns the context of a new one."""
+        self._tls = tls
+
+    def create_connection(self, *arguments: Any, **options: Any) -> Any:
+        """Return a connection, with TLS if there is a context. kazoo's own TLS reads the system's CAs besides the one given."""
+        if self._tls is None:
+            return super().create_connection(*arguments, **options)
+        return connected(options["address"], options["hostname"], self._tls(), options["timeout"])
 
     def select(
         self, rlist: Iterable[Any], wlist: Iterable[Any], xlist: Iterable[Any], timeout: float | None = None
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return which of them can be read and which can be written, as `select.select` does; none of `xlist`. Hot."""
+        rlist = list(rlist)
+        # What OpenSSL has decrypted and nobody has read yet makes no descriptor readable.
+        if self._tls is not None and (pending := [one for one in rlist if isinstance(one, ssl.SSLSocket) and one.pending()]):
+            return pending, [], []
         reads = [(fileobj_to_fd(one), one) for one in rlist]
         writes = [(fileobj_to_fd(one), one) for one in wlist]
         wanted: dict[int, int] = {}

@@ -16,7 +16,10 @@ from typing import Any, Protocol
 from kazoo.client import KazooClient
 from kazoo.protocol.states import KazooState, KeeperState
 
-from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ZooKeeperUnreachable
+from .errors import ConnectionUnsure, CoordinationError, NodeForbidden, SessionClosed, ZooKeeperUnreachable
+from .greeting import why_no_session
+from .node_rights import TABLE
+from .security import ZooKeeperSecurity, of_environment
 from .standing import SessionState, Standing
 from .surroundings import SYSTEM, Surroundings, Thread
 from .tree import Tree
@@ -72,15 +75,17 @@ class Session:
         session_timeout_ms: int = 10_000,
         name: str,
         call_timeout_ms: int | None = None,
+        security: ZooKeeperSecurity | None = None,
         surroundings: Surroundings = SYSTEM,
     ) -> None:
         """`hosts_with_chroot` is `host:port[,host:port…][/chroot]`; a call waits at most `call_timeout_ms` (default: session
-        time).
+        time). `security`: None takes what the environment names (`security.VARIABLE`), else speaks in the clear.
         """
         if not SHORTEST_SESSION_MS <= session_timeout_ms <= LONGEST_SESSION_MS:
             raise ValueError(f"session_timeout_ms={session_timeout_ms}: {SHORTEST_SESSION_MS} to {LONGEST_SESSION_MS}")
         self.hosts, self.name, self.session_timeout_ms = hosts_with_chroot, name, session_timeout_ms
         self._call_timeout_ms = call_timeout_ms or session_timeout_ms
+        self._security = security
         self._lock = threading.Lock()  # guards the fields below; never held during a call or a callback
         # A fifth less than the server's session time: the clocks of two machines differ a little in speed.
         self._standing = Standing(lease_ms=session_timeout_ms * 4 // 5)
@@ -100,7 +105,9 @@ class Session:
         self._tree: Tree | None = None
 
     def start(self, timeout_ms: int = 15_000) -> "Session":
-        """Open the session, create the chroot, and return when the session is sure. Raises ZooKeeperUnreachable."""
+        """Open the session, create the chroot, and return when the session is sure. Raises ZooKeeperUnreachable, and
+        ZooKeeperConfigRefused.
+        """
         if self._client is not None:
             raise CoordinationError(f"the ZooKeeper session {self.name!r} was started before: make a new one")
         deadline = self._now_ms() + timeout_ms
@@ -109,19 +116,25 @@ class Session:
             # kazoo waits for a server's greeting for the session time divided by the number of servers. A starting server may
             # accept a connection and never greet: with one server listed, the session would end before the second try.
             hosts = ",".join([hosts] * TRIES_IN_A_SESSION)
+        security = self._security or of_environment()
         around = self.surroundings
         client = around.client(hosts, self.session_timeout_ms)
+        if security is not None:
+            client.handler.use_tls(security.context)
         client.add_listener(self._on_kazoo_state)
+        rights = None if security is None or not security.sets_rights else security.identities
         self._client = client
-        self._tree = Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms, surroundings=around)
+        self._tree = Tree(client, name=self.name, call_timeout_ms=self._call_timeout_ms, surroundings=around, identities=rights)
         try:
             client.start_async().wait(timeout_ms / 1000)
             if not client.connected:
-                raise ZooKeeperUnreachable(self.hosts, timeout_ms)
+                raise ZooKeeperUnreachable(self.hosts, timeout_ms, why_no_session(self.hosts.partition("/")[0], security))
             if chroot.strip("/"):
                 # kazoo cannot make a chroot of several steps from inside: make it first, then enter it.
-                self._tree.ensure(f"/{chroot.strip('/')}")
+                self._tree.ensure_chroot(f"/{chroot.strip('/')}")
                 client.chroot = f"/{chroot.strip('/')}"
+            if rights is not None:
+                self._make_roots()
             self._threads = [
                 around.thread(self._run, f"zk-{self.name}"),
                 around.thread(self._run_lease, f"zk-lease-{self.name}"),
@@ -137,6 +150,22 @@ class Session:
             self.close()
             raise
         return self
+
+    def _make_roots(self) -> None:
+        """Make each node of the table of rights that is missing, with its rights, before anything is made below it.
+
+        Brokers and operators may; for the others the nodes are there already, or their own calls say that they are denied.
+        """
+        tree = self.tree
+        try:
+            if not set(tree.children("/")) - {"zookeeper"}:
+                tree.set_rights("/")  # a tree without a chroot, which nobody has used yet
+            there = tree.existing(TABLE)
+            for path in TABLE:
+                if path not in there:
+                    tree.create(path, b"")
+        except NodeForbidden as error:
+            log.info("tree_not_prepared", extra={"fields": {"session": self.name, "error": str(error)}})
 
     def close(self) -> None:
         """End the session. Its ephemeral nodes disappear now, or at the session's timeout when the server cannot be reached."""

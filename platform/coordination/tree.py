@@ -12,6 +12,7 @@ from kazoo.exceptions import (
     BadVersionError,
     ConnectionLoss,
     KazooException,
+    NoAuthError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
@@ -23,9 +24,11 @@ from kazoo.exceptions import (
     SessionMovedError,
 )
 from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.security import ACL, Id
 
-from .errors import ConnectionUnsure, CoordinationError, SessionClosed, ValueTooLarge, VersionConflict
+from .errors import ConnectionUnsure, CoordinationError, NodeForbidden, SessionClosed, ValueTooLarge, VersionConflict
 from .node import Listing, Node, node_of
+from .node_rights import ANYONE, Entry, rights_of
 from .operations import Check, Create, Delete, Operation, Write
 from .surroundings import SYSTEM, Surroundings
 
@@ -47,8 +50,18 @@ _UNSURE = (
 class Tree:
     """The calls of one session. Any thread but kazoo's own may make them: kazoo's thread would wait for itself."""
 
-    def __init__(self, client: KazooClient, *, name: str, call_timeout_ms: int, surroundings: Surroundings = SYSTEM) -> None:
+    def __init__(
+        self,
+        client: KazooClient,
+        *,
+        name: str,
+        call_timeout_ms: int,
+        surroundings: Surroundings = SYSTEM,
+        identities: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
+        """`identities`: the names in certificates by role, whose rights new nodes get; None: everyone may change them."""
         self._client = client
+        self._identities = identities
         self._name = name
         self._call_timeout_ms = call_timeout_ms
         self._now_ms = surroundings.monotonic_ms
@@ -145,7 +158,31 @@ class Tree:
 
     def ensure(self, path: str) -> None:
         """Make the missing nodes down to `path`, persistent and empty. Existing nodes stay as they are."""
-        self._repeatable("create", path, lambda: self._client.ensure_path_async(path), absent=None)
+        self._repeatable("create", path, lambda: self._client.ensure_path_async(path, self._acl(path)), absent=None)
+
+    def ensure_chroot(self, path: str) -> None:
+        """Make the node that is to be this tree's root, and its missing parents."""
+        self._repeatable("create", path, lambda: self._client.ensure_path_async(path, self._acl("/")), absent=None)
+
+    def existing(self, paths: Iterable[str]) -> set[str]:
+        """Return those that exist. No right is needed for that. The calls are pipelined."""
+        wanted = list(paths)
+        self._open("look at", wanted[0])
+        sent = [(path, self._client.exists_async(path)) for path in wanted]
+        return {path for path, answer in sent if self._await("look at", path, answer) is not None}
+
+    def rights(self, path: str) -> tuple[Entry, ...] | None:
+        """Return a node's rights, sorted; None when it does not exist."""
+        found = self._repeatable("read the rights of", path, lambda: self._client.get_acls_async(path), absent=None)
+        return None if found is None else tuple(sorted(_entry(one) for one in found[0]))
+
+    def set_rights(self, path: str, entries: Sequence[Entry] | None = None) -> None:
+        """Give the node these rights; None: those of its path. A node that is gone stays gone."""
+        acl = self._acl(path) if entries is None else [_acl(one) for one in entries]
+        self._repeatable("give rights to", path, lambda: self._client.set_acls_async(path, acl), absent=None)
+
+    def _acl(self, path: str) -> list[ACL] | None:
+        return None if self._identities is None else [_acl(one) for one in rights_of(path, self._identities)]
 
     def create(self, path: str, data: bytes, *, ephemeral: bool = False) -> bool:
         """Make the node and its missing parents, which are persistent. Return False when the node exists."""
@@ -153,7 +190,11 @@ class Tree:
         deadline_ms = self._now_ms() + self._call_timeout_ms
         while True:
             try:
-                self._once("create", path, lambda: self._client.create_async(path, data, ephemeral=ephemeral, makepath=True))
+                self._once(
+                    "create",
+                    path,
+                    lambda: self._client.create_async(path, data, self._acl(path), ephemeral=ephemeral, makepath=True),
+                )
             except NodeExistsError:
                 return False
             except NoNodeError as error:  # another client removed the parents before the node was made in them
@@ -180,7 +221,12 @@ class Tree:
             self._open("create", some[0])
             self._make_parents(some)
             sent = [
-                (path, self._client.create_async(path, fitting[path], ephemeral=ephemeral, makepath=True, include_data=True))
+                (
+                    path,
+                    self._client.create_async(
+                        path, fitting[path], self._acl(path), ephemeral=ephemeral, makepath=True, include_data=True
+                    ),
+                )
                 for path in some
             ]
             for path, (answer, why_not) in self._answers("create", sent, already=NodeExistsError).items():
@@ -193,7 +239,7 @@ class Tree:
         What cannot be made now, it tries again with its nodes.
         """
         parents = dict.fromkeys(path.rpartition("/")[0] for path in paths)
-        sent = [(path, self._client.create_async(path, makepath=True)) for path in parents if path]
+        sent = [(path, self._client.create_async(path, acl=self._acl(path), makepath=True)) for path in parents if path]
         self._answers("create", sent, already=NodeExistsError)
 
     def delete_each(self, versions: Mapping[str, int]) -> dict[str, bool | CoordinationError]:
@@ -268,7 +314,10 @@ class Tree:
         if not wanted:
             return None
         request = self._transaction(wanted)
-        return _failed_at(self._once("transact on", wanted[0].path, request.commit_async))
+        outcome = _outcome(wanted, self._once("transact on", wanted[0].path, request.commit_async))
+        if isinstance(outcome, NodeForbidden):
+            raise outcome
+        return outcome
 
     def transact_each(self, transactions: Iterable[Sequence[Operation]]) -> list[int | CoordinationError | None]:
         """Carry out each of the transactions, all of its operations or none. The calls are pipelined.
@@ -282,7 +331,9 @@ class Tree:
             self._open("transact on", some[0][0].path)
             sent = [(str(number), self._transaction(one).commit_async()) for number, one in enumerate(some)]
             answers = self._answers("transact on", sent, already=NodeExistsError).values()
-            outcomes += [_failed_at(results) if error is None else error for results, error in answers]
+            outcomes += [
+                _outcome(one, results) if error is None else error for one, (results, error) in zip(some, answers, strict=True)
+            ]
         return outcomes
 
     def _transaction(self, operations: Iterable[Operation]) -> Any:
@@ -291,7 +342,7 @@ class Tree:
             match operation:
                 case Create(path=path, data=data, ephemeral=ephemeral):
                     self._fits(path, data)
-                    request.create(path, data, ephemeral=ephemeral)
+                    request.create(path, data, self._acl(path), ephemeral=ephemeral)
                 case Write(path=path, data=data, version=version):
                     self._fits(path, data)
                     request.set_data(path, data, version)
@@ -367,7 +418,10 @@ class Tree:
             raise _failed(what, path, error) from error
 
     def _await(self, what: str, path: str, answer: Any) -> Any:
-        return answer.get(timeout=self._call_timeout_ms / 1000)
+        try:
+            return answer.get(timeout=self._call_timeout_ms / 1000)
+        except NoAuthError as error:
+            raise NodeForbidden(what, path) from error
 
     def _answers(
         self, what: str, sent: Iterable[tuple[str, Any]], *, already: type[KazooException]
@@ -400,12 +454,27 @@ class Tree:
             raise ValueTooLarge(path, len(data), VALUE_LIMIT_BYTES)
 
 
+def _acl(entry: Entry) -> ACL:
+    return ACL(entry.permissions, Id("world" if entry.identity == ANYONE else "x509", entry.identity))
+
+
+def _entry(acl: ACL) -> Entry:
+    """Return what kazoo read. An identity of another scheme keeps its scheme, so that it is none of ours."""
+    identity = acl.id.id if acl.id.scheme in ("world", "x509") else f"{acl.id.scheme}:{acl.id.id}"
+    return Entry(identity=identity, permissions=acl.perms)
+
+
 def _failed(what: str, path: str, error: KazooException) -> CoordinationError:
+    if isinstance(error, NoAuthError):
+        return NodeForbidden(what, path)
     return CoordinationError(f"{what} {path} in ZooKeeper failed: {type(error).__name__} {error}")
 
 
-def _failed_at(results: Iterable[Any]) -> int | None:
-    for index, result in enumerate(results):
+def _outcome(operations: Sequence[Operation], results: Iterable[Any]) -> int | NodeForbidden | None:
+    """Return None where all were carried out, else the index of the operation that failed, or what was denied."""
+    for index, (operation, result) in enumerate(zip(operations, results, strict=False)):
+        if isinstance(result, NoAuthError):
+            return NodeForbidden(f"{type(operation).__name__.lower()} in a transaction", operation.path)
         # ZooKeeper answers with these two for the operations before and after the one that failed.
         if isinstance(result, Exception) and not isinstance(result, RolledBackError | RuntimeInconsistency):
             return index

@@ -4,7 +4,6 @@
 
 Source: Kafka 3 with ZooKeeper (`kafka-configs.sh --zookeeper`, KIP-84). Settings of a user that are not credentials stay."""
 
-import secrets
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
@@ -29,7 +28,8 @@ class UserRegistry:
     def secret(self) -> bytes:
         """Return a secret that all brokers of the cluster share. The first one to ask makes it."""
         path = paths.LOGIN_SECRET
-        self._session.tree.create(path, secrets.token_hex(SECRET_BYTES).encode())
+        drawn = self._session.surroundings.random_below(1 << (8 * SECRET_BYTES))
+        self._session.tree.create(path, b"%0*x" % (2 * SECRET_BYTES, drawn))
         node = self._session.tree.read(path)
         if node is None or len(node.data) < SECRET_BYTES:
             raise UnreadableNode(path, b"" if node is None else node.data, "a secret is expected")

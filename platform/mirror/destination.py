@@ -12,8 +12,7 @@ from ..client.connection.cluster import Cluster
 from ..client.connection.connection import Connection
 from ..client.errors import ClientError, broker_error
 from ..client.fetch.fetched import TopicPartition
-from ..coordination.brokers import BrokerRegistry
-from ..coordination.topics import TopicRegistry
+from ..client.topic_admin import add_partitions
 from ..errors import HeadraceError
 from ..runtime.logs import get_logger
 from ..wire.batch.record_batch import BatchHeader
@@ -74,8 +73,6 @@ class Destination:
     def __init__(
         self,
         cluster: Cluster,
-        topics: TopicRegistry,
-        brokers: BrokerRegistry,
         naming: Naming | None = None,
         *,
         config: Mapping[str, str] | None = None,
@@ -86,8 +83,6 @@ class Destination:
         self._config = {**MIRROR_CONFIG, **(config or {})}
         self.cluster = cluster
         self._naming = naming or Naming()
-        self._topics = topics
-        self._brokers = brokers
         self._in_flight: list[_InFlight] = []
         self._failed: list[Appended] = []
 
@@ -127,15 +122,10 @@ class Destination:
         return found
 
     def _extend(self, topic: str, present: int, wanted: int) -> None:
-        brokers = [broker.broker_id for broker in self._brokers.list()]
-        if not brokers:
-            raise FewerPartitions(topic, wanted, present, "no broker is registered")
-        places = {partition: [brokers[partition % len(brokers)]] for partition in range(present, wanted)}
-        if not self._topics.add_partitions(topic, places):
-            raise FewerPartitions(
-                topic, wanted, present, "its ZooKeeper does not know the topic; is --destination-zookeeper right?"
-            )
-        self.cluster.forget(topic)
+        try:
+            add_partitions(self.cluster, topic, wanted, timeout_ms=CREATE_TIMEOUT_MS)
+        except ClientError as error:
+            raise FewerPartitions(topic, wanted, present, str(error)) from error
         log.info("partitions_added", topic=topic, from_count=present, to_count=wanted)
 
     def begin(self, appends: Sequence[Append]) -> None:

@@ -6,10 +6,8 @@ from typing import cast
 
 from ..audit.publisher import RangeReporter
 from ..client.connection.cluster import Cluster
-from ..coordination.brokers import BrokerRegistry
 from ..coordination.mirror_sources import MirrorSources
 from ..coordination.session import Session
-from ..coordination.topics import TopicRegistry
 from ..runtime.clock import Clock
 from .control.governor import Governor
 from .copies import Copies
@@ -59,8 +57,7 @@ def forwarder_of(
     topics: Destination | DestinationTopics
     placement: Placement
     if pair.session is not None:
-        registries = TopicRegistry(pair.session), BrokerRegistry(pair.session)
-        topics = Destination(pair.target, *registries, naming, config=config)
+        topics = Destination(pair.target, naming, config=config)
         discovery = Discovery(pair.source, topics, clock, naming)
         fetching = SourceFetch(pair.source, governor, clock)
         kept_ids = MirrorSources(pair.session)

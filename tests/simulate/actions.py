@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headrace.broker.replication.events import FollowerLost, LogChanged
+from headrace.broker.replication.events import FollowerLost, FollowersHeard, LogChanged
 
 from .broker import SimulatedBroker
 from .logs import ListLog, SimulatedLog
@@ -123,6 +123,12 @@ def _lose_follower(world: World, a: int, b: int) -> None:
     _leading(world, a).feed(FollowerLost(broker_id=BROKERS[b % 3]))
 
 
+def _hear(world: World, a: int, b: int) -> None:
+    """A leader takes followers for alive, whether they are or not."""
+    heard = frozenset(one for at, one in enumerate(BROKERS) if b >> at & 1)
+    _leading(world, a).feed(FollowersHeard(broker_ids=heard, now_ms=world.now_ms))
+
+
 def _consume_time(world: World, a: int, b: int) -> None:
     world.now_ms += 11_000
     world.tick(BROKERS[a % 3])
@@ -162,6 +168,7 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "restore": _restore,
     "recover": lambda world, a, b: world.recover(),
     "lose follower": _lose_follower,
+    "hear": _hear,
 }
 ALWAYS: dict[str, float] = {
     "tick": 8,
@@ -178,7 +185,7 @@ FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
     "wipe": 0.5, "stranger": 1, "configure": 1, "flip": 1, "recreate": 0.3, "restore": 0.3, "recover": 1,
-    "lose follower": 2,
+    "lose follower": 2, "hear": 2,
 }  # fmt: skip
 RARE = {"restore": 0.06, "damage": 0.15, "recreate": 0.15, "wipe": 0.2}
 """How many runs have them; other faults are in 45 % of the runs."""

@@ -14,7 +14,7 @@ from headrace.broker.partitions.open_logs import log_config
 from headrace.broker.partitions.partition import Fault, PartitionTable
 from headrace.broker.partitions.replica_lives import ReplicaLives
 from headrace.broker.partitions.replica_log import open_replica
-from headrace.broker.replicas import messages
+from headrace.broker.replicas import messages, rest
 from headrace.broker.replicas.driver import ReplicaDriver
 from headrace.broker.replicas.messages import Answer, Refusal, Sender
 from headrace.broker.replication.facts import ReplicaFetch
@@ -62,6 +62,7 @@ class PlayedBroker:
         self.jobs: list[Job] = []
         self.flushes: list[Any] = []
         self.due: list[Callable[[], None]] = []
+        self.ticks = 0
         self.lives = ReplicaLives(self.data, broker_id, boot=lambda: b"boot").begin(StartNumbers(cluster.zookeeper))
         self.driver = self._opened()
         self.driver.start()
@@ -96,6 +97,9 @@ class PlayedBroker:
     def wall_ms(self) -> int:
         self.cluster.walls += 1
         return WALL_MS + self.cluster.walls
+
+    def polling(self) -> frozenset[int]:
+        return frozenset(self.cluster.brokers.keys() - {self.broker_id})
 
     def at_turn_end(self, function: Callable[[], None]) -> None:
         self.due.append(function)
@@ -259,7 +263,9 @@ class PlayedCluster:
     def tick(self) -> None:
         self.now_ms += 250
         for broker in list(self.brokers.values()):
-            broker.driver.tick()
+            if not broker.driver.rest.is_on or self.now_ms // 250 % rest.EVERY == 0:
+                broker.driver.tick()
+                broker.ticks += 1
             broker.turn()
 
     def leader(self) -> PlayedBroker | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.broker.replicas import driver, machine_runner
+from headrace.broker.replicas import driver, machine_runner, rest
 from headrace.broker.replication.replica import Stopped
 from headrace.wire.errors import ErrorCode
 
@@ -94,6 +94,60 @@ def test_a_tail_that_was_cut_is_put_aside(tmp_path: Path) -> None:
     assert lost not in cluster.acknowledged
     assert lost not in the_leader(cluster).values()
     assert list(old.data.glob("events-0.cut.*"))
+
+
+def at_rest(cluster: PlayedCluster) -> None:
+    cluster.produce()
+    cluster.settle(2 * rest.CALM_TICKS)
+    assert all(broker.driver.rest.is_on for broker in cluster.brokers.values())
+
+
+def test_replicas_at_rest_are_seldom_ticked_and_stay_members(tmp_path: Path) -> None:
+    cluster = whole(tmp_path)
+    at_rest(cluster)
+    node = cluster.zookeeper.node(WORD)
+    before = {broker_id: broker.ticks for broker_id, broker in cluster.brokers.items()}
+    cluster.settle(20 * rest.EVERY)
+    assert {broker_id: broker.ticks - before[broker_id] for broker_id, broker in cluster.brokers.items()} == {1: 20, 2: 20, 3: 20}
+    assert cluster.zookeeper.node(WORD) == node, "all stayed in the set"
+    value = cluster.produce()
+    assert value is not None, "its members count as heard"
+    cluster.settle(2)
+    assert value in cluster.acknowledged
+    assert cluster.zookeeper.node(WORD) == node
+    check(cluster)
+
+
+def test_a_killed_leader_at_rest_is_followed(tmp_path: Path) -> None:
+    cluster = whole(tmp_path)
+    at_rest(cluster)
+    old = the_leader(cluster).broker_id
+    cluster.kill(old)
+    cluster.settle(3)
+    assert the_leader(cluster).broker_id != old
+    assert cluster.produce() is not None
+    cluster.settle(12)
+    cluster.start(old)
+    cluster.settle(12)
+    assert cluster.is_whole()
+    check(cluster)
+
+
+def test_a_member_at_rest_whose_process_polls_and_takes_nothing_leaves_the_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = whole(tmp_path)
+    at_rest(cluster)
+    leader = the_leader(cluster)
+    deaf = next(broker for broker in cluster.brokers.values() if broker is not leader)
+    send = cluster.send
+    monkeypatch.setattr(cluster, "send", lambda to, deliver: None if to == deaf.broker_id else send(to, deliver))
+    value = cluster.produce()
+    cluster.settle(20)
+    assert value in cluster.acknowledged
+    node = cluster.zookeeper.node(WORD)
+    assert node is not None
+    assert deaf.broker_id not in {member.broker_id for member in node.members}
 
 
 def test_the_end_of_a_leadership_answers_what_waits(tmp_path: Path) -> None:

@@ -323,7 +323,7 @@ class World:
         if recovery.is_due(node, candidates):
             plan = recovery.plan(node, candidates)
             self.checks.recovers(plan.chosen)
-            self.brokers[plan.chosen].feed(events.Recover(start_offset=plan.start_offset))
+            self.brokers[plan.chosen].feed(events.Recover(start_offset=plan.start_offset, log_start_offset=plan.log_start_offset))
             self.brokers[plan.chosen].end_cut()
 
     def configure(self, *, acks_on_disk: bool) -> None:

@@ -186,7 +186,7 @@ def fetched(version: int, body: memoryview) -> dict[tuple[str, int], FetchRespon
     """Return a Fetch answer's partitions."""
     response = fetch.decode_response(version, body)
     assert (response.error_code, response.session_id) == (0, 0)
-    return {(topic.name, answer.index): answer for topic in response.topics for answer in topic.partitions}
+    return {(str(topic.name), answer.index): answer for topic in response.topics for answer in topic.partitions}
 
 
 def batch(

@@ -67,7 +67,7 @@ class Api(NamedTuple):
 
 TABLE: Mapping[int, Api] = {
     produce.KEY: Api("Produce", 0, 10, 3, produce.handle, produce.handle_old),
-    fetch.KEY: Api("Fetch", 4, 12, 4, fetch.handle),
+    fetch.KEY: Api("Fetch", 4, 16, 4, fetch.handle),
     list_offsets.KEY: Api("ListOffsets", 0, 7, 0, list_offsets.handle),
     metadata.KEY: Api("Metadata", 0, 12, 0, metadata.handle),
     offset_commit.KEY: Api("OffsetCommit", 1, 8, 1, offset_commit.handle),

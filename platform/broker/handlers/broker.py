@@ -155,18 +155,28 @@ class Broker:
         entry = self.topics.catalog.topics.get(topic)
         return {} if entry is None else entry.config
 
-    def partition_to_read(self, topic: str, index: int) -> Partition | None:
-        """Return the partition of the topic with this name, else with this id; None when it is not kept here."""
-        partition = self.partitions.get(topic, index)
-        if partition is None and (name := self.topics_by_id.name_of(topic, self.topics.catalog)) is not None:
-            return self.partitions.get(name, index)
-        return partition
+    def partition_to_read(self, topic: str | bytes, index: int) -> Partition | None:
+        """Return the partition of the topic with this name, else with this id; None when it is not kept here. Hot for ids."""
+        if isinstance(topic, str):
+            partition = self.partitions.get(topic, index)
+            if partition is not None:
+                return partition
+        name = self.topics_by_id.name_of(topic, self.topics.catalog)
+        return None if name is None else self.partitions.get(name, index)
 
-    def topic_to_read(self, topic: str) -> str:
-        """Return the name of the topic that `partition_to_read` finds: the topic's own, where it is named by its id."""
-        if topic in self.topics.catalog.topics:
+    def topic_to_read(self, topic: str | bytes) -> str | None:
+        """Return the name of the topic that `partition_to_read` finds: the topic's own, where it is named by its id. A name that
+        no topic has is returned as it is. None: no topic has this id.
+        """
+        if isinstance(topic, str) and topic in self.topics.catalog.topics:
             return topic
-        return self.topics_by_id.name_of(topic, self.topics.catalog) or topic
+        name = self.topics_by_id.name_of(topic, self.topics.catalog)
+        return topic if name is None and isinstance(topic, str) else name
+
+    def not_readable_here(self, topic: str | bytes, index: int) -> ErrorCode:
+        """Return the error code for a partition that `partition_to_read` does not find."""
+        name = self.topic_to_read(topic)
+        return ErrorCode.UNKNOWN_TOPIC_ID if name is None else self.not_here(name, index)
 
     def not_here(self, topic: str, index: int) -> ErrorCode:
         """Return the error code for a partition that is not kept here."""

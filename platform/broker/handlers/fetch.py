@@ -1,4 +1,4 @@
-"""Fetch, key 1, versions 4-12: bytes of the log, whole batches, by sendfile. Topic ids (13 and later) are not served.
+"""Fetch, key 1, versions 4-16: bytes of the log, whole batches, by sendfile. From 13 on it names topics by their ids.
 
 A request with a session (7 and later) is answered from its active partitions, `fetch_sessions`; any other one names all that it
 wants.
@@ -8,10 +8,11 @@ Traps, each found with real clients:
 With the true one, a client that reads to a known end would wait for ever.
 - The response has at least one whole batch, whatever max_bytes says.
 - A session's response leaves out what its client knows. So a high watermark that moved is in it, even where no records fit.
-- No batch is made up, not even an empty one."""
+- No batch is made up, not even an empty one.
+- An offset behind the end of a replicated log is answered once it is known who leads, `fetch_collecting`."""
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from functools import partial
 
 from ...wire.errors import ErrorCode
 from ...wire.messages import fetch
@@ -21,8 +22,10 @@ from ..event_loop.deferred_response import Chunks, DeferredResponse, Region
 from ..log import FolderFault
 from ..network.peer import Peer
 from ..partitions.partition import Partition
-from ..rights.rule import Operation
+from ..partitions.replicated_partition import ReplicatedPartition
 from .broker import Answer, Broker
+from .current_leaders import fetch_response
+from .fetch_collecting import Asked, Collected, InSession, Repeated, collect, denied, request_of, to_read
 from .fetch_request_cache import LARGEST_BYTES
 from .fetch_sessions import FetchSession, SessionPartition, next_epoch
 from .request import Request
@@ -33,36 +36,9 @@ COPIED_BYTES = 16 * 1024
 calls would cost more than the copy."""
 MOST_PARTITIONS = 20_000
 """Of one request. A frame could name 150,000 and keep the loop for seconds. A partition that is named twice counts twice."""
-
-_NOTHING: frozenset[str] = frozenset()
-
-
-class _InSession(NamedTuple):
-    session: FetchSession
-    epoch: int
-    """The session's, after this request."""
-    request: fetch.FetchRequest
-
-
-class _Repeated(NamedTuple):
-    """A cached request with its offset."""
-
-    known: SinglePartitionFetch
-    offset: int
-
-
-_Asked = fetch.FetchRequest | _Repeated | _InSession
-
-
-class _Collected(NamedTuple):
-    topics: list[fetch.FetchResponseTopic]
-    size_bytes: int
-    must_go: bool
-    """Whether an error is in it. Waiting would only hide the error."""
-    taken_from: list[tuple[Partition, int]]
-    """Each partition that has records in the response, with their size in bytes."""
-    seen: Sequence[tuple[SessionPartition, fetch.FetchResponsePartition]] = ()
-    """In a session: all that was looked at."""
+SURE_WITHIN_MS = 5_000
+"""So long a fetch from behind the end waits for word of who leads."""
+NO_EPOCH = -1
 
 
 def handle(broker: Broker, request: Request) -> Answer:
@@ -70,17 +46,17 @@ def handle(broker: Broker, request: Request) -> Answer:
     is being read. Hot: once a fetch.
     """
     version, body, peer = request.version, request.body, request.peer
-    asked: _Asked
-    if len(body) <= LARGEST_BYTES and version <= fetch.MAX_VERSION:
+    asked: Asked
+    if len(body) <= LARGEST_BYTES and version <= fetch.MAX_SERVED:
         raw = bytes(body)
         known = broker.fetch_request_cache.get(version, raw)
         if known is not None:
             offset = offset_in(version, raw)
-            if broker.access is None or not _denied(broker, peer, _Repeated(known, offset)):
+            if broker.access is None or not denied(broker, peer, Repeated(known, offset)):
                 answer = _answer_one(broker, known, offset) or _wait_at_end(broker, version, known, offset, peer)
                 if answer is not None:
                     return answer
-            decoded, asked = known.at(offset), _Repeated(known, offset)
+            decoded, asked = known.at(offset), Repeated(known, offset)
         else:
             decoded = asked = fetch.decode_request(version, body)
             broker.fetch_request_cache.learn(version, raw, decoded)
@@ -88,7 +64,7 @@ def handle(broker: Broker, request: Request) -> Answer:
         decoded = asked = fetch.decode_request(version, body)
         _check_count(decoded)
     if decoded.session_epoch not in (0, -1):
-        error, asked = _in_session(broker, decoded)
+        error, asked = _in_session(broker, version, decoded)
         if error:
             return _failed(broker, version, error)
     elif decoded.session_id:
@@ -99,15 +75,17 @@ def handle(broker: Broker, request: Request) -> Answer:
         parked = _Parked(broker, version, asked, decoded.min_bytes, wait_ms, peer)
         if parked.prefetch(cold):
             return parked.deferred
-    collected = _collect(broker, asked, peer)
-    is_empty = not decoded.topics and not isinstance(asked, _InSession)
+    collected = collect(broker, asked, peer)
+    if collected.unsure:
+        return _when_sure(broker, version, asked, peer, collected.unsure)
+    is_empty = not decoded.topics and not isinstance(asked, InSession)
     if collected.size_bytes >= decoded.min_bytes or collected.must_go or wait_ms <= 0 or is_empty:
-        return _chunks(broker, version, asked, collected)
+        return _chunks(broker, version, asked, collected, peer)
     parked = _Parked(broker, version, asked, decoded.min_bytes - collected.size_bytes, wait_ms, peer)
-    return parked.deferred if parked.wait() else _chunks(broker, version, asked, collected)
+    return parked.deferred if parked.wait() else _chunks(broker, version, asked, collected, peer)
 
 
-def _in_session(broker: Broker, request: fetch.FetchRequest) -> tuple[int, _Asked]:
+def _in_session(broker: Broker, version: int, request: fetch.FetchRequest) -> tuple[int, Asked]:
     """Return the error, or 0 and what an incremental request asks for."""
     sessions = broker.fetch_sessions
     session = sessions.get(request.session_id)
@@ -115,6 +93,8 @@ def _in_session(broker: Broker, request: fetch.FetchRequest) -> tuple[int, _Aske
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, request
     if session.epoch != request.session_epoch:
         return ErrorCode.INVALID_FETCH_SESSION_EPOCH, request
+    if session.goes_by_ids != (version >= fetch.FIRST_WITH_IDS):
+        return ErrorCode.FETCH_SESSION_TOPIC_ID_ERROR, request
     if not sessions.update(session, request, broker.loop.now_ms):
         sessions.close(session.session_id)
         return ErrorCode.FETCH_SESSION_ID_NOT_FOUND, request
@@ -124,12 +104,24 @@ def _in_session(broker: Broker, request: fetch.FetchRequest) -> tuple[int, _Aske
     session.epoch = next_epoch(session.epoch)
     if session.parked is not None:
         session.parked.superseded()
-    return 0, _InSession(session, session.epoch, request)
+    return 0, InSession(session, session.epoch, request)
+
+
+def _known_partition(broker: Broker, known: SinglePartitionFetch) -> Partition | None:
+    """Return the partition of a cached fetch, None when it is not led here or the client believes in another epoch."""
+    topic = known.topic
+    if isinstance(topic, str):
+        partition = broker.partitions.get(topic, known.index)
+    else:
+        partition = broker.partition_to_read(topic, known.index)
+    if known.current_leader_epoch != NO_EPOCH and partition is not None and known.current_leader_epoch != partition.leader_epoch:
+        return None
+    return partition
 
 
 def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chunks | None:
     """Return the response to a cached fetch, None unless it is plain data that is in memory."""
-    partition = broker.partitions.get(known.topic, known.index)
+    partition = _known_partition(broker, known)
     if partition is None:
         return None
     log, high_watermark = partition.log, partition.high_watermark
@@ -167,15 +159,37 @@ def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chu
 
 def _wait_at_end(broker: Broker, version: int, known: SinglePartitionFetch, offset: int, peer: Peer) -> DeferredResponse | None:
     """Return the pending response to a cached fetch at the log's end, None for any other."""
-    partition = broker.partitions.get(known.topic, known.index)
+    partition = _known_partition(broker, known)
     if partition is None or offset != partition.high_watermark:
         return None
     request = known.request
     wait_ms = min(request.max_wait_ms, broker.settings.fetch_max_wait_ms)
     if wait_ms <= 0 or request.min_bytes <= 0:
         return None
-    parked = _Parked(broker, version, _Repeated(known, offset), request.min_bytes, wait_ms, peer)
+    parked = _Parked(broker, version, Repeated(known, offset), request.min_bytes, wait_ms, peer)
     return parked.deferred if parked.wait_at(1, (partition,)) else None
+
+
+def _when_sure(broker: Broker, version: int, asked: Asked, peer: Peer, unsure: Sequence[Partition]) -> DeferredResponse:
+    """Return the pending response to a fetch from behind the end: out of range where this broker leads, else for another one."""
+    waiting, sure = set(unsure), set[Partition]()
+
+    def answer() -> Chunks:
+        return _chunks(broker, version, asked, collect(broker, asked, peer, sure), peer)
+
+    deferred = DeferredResponse(deadline_ms=broker.loop.now_ms + SURE_WITHIN_MS, at_deadline=answer)
+
+    def found(partition: Partition, leads: bool) -> None:
+        waiting.discard(partition)
+        if leads:
+            sure.add(partition)
+        if not waiting and not deferred.ended:
+            deferred.complete(answer())
+
+    for one in list(waiting):
+        if isinstance(one, ReplicatedPartition):
+            one.replica.when_sure(partial(found, one))
+    return deferred
 
 
 class _Parked:
@@ -188,7 +202,7 @@ class _Parked:
         self,
         broker: Broker,
         version: int,
-        asked: _Asked,
+        asked: Asked,
         missing_bytes: int,
         wait_ms: int,
         peer: Peer,
@@ -208,12 +222,12 @@ class _Parked:
 
     @property
     def _request(self) -> fetch.FetchRequest:
-        return _request(self._asked)
+        return request_of(self._asked)
 
     def wait(self) -> bool:
         """Wait for the partitions. Return False, and do not wait, when parked fetches wait for too many already."""
         asked = self._asked
-        if isinstance(asked, _InSession):
+        if isinstance(asked, InSession):
             if asked.session.epoch != asked.epoch or not self.wait_at(1, ()):
                 return False
             self._waits_in = asked.session
@@ -261,15 +275,15 @@ class _Parked:
         if self.deferred.ended:
             return
         request = self._request
-        collected = _collect(self._broker, self._asked, self._peer)
+        collected = collect(self._broker, self._asked, self._peer)
         deadline_ms = self.deferred.deadline_ms or 0
         is_late = self._must_go or self._broker.loop.now_ms >= deadline_ms
         if is_late or collected.size_bytes >= request.min_bytes or collected.must_go:
-            self.deferred.complete(_chunks(self._broker, self._version, self._asked, collected))
+            self.deferred.complete(_chunks(self._broker, self._version, self._asked, collected, self._peer))
         else:
             self._missing_bytes = request.min_bytes - collected.size_bytes
             if not self.wait():
-                self.deferred.complete(_chunks(self._broker, self._version, self._asked, collected))
+                self.deferred.complete(_chunks(self._broker, self._version, self._asked, collected, self._peer))
 
     def _look_again(self) -> None:
         if not self._is_due:
@@ -281,16 +295,16 @@ class _Parked:
         if self.deferred.ended:
             return
         asked = self._asked
-        is_plain = isinstance(asked, _Repeated) and not _denied(self._broker, self._peer, asked)
+        is_plain = isinstance(asked, Repeated) and not denied(self._broker, self._peer, asked)
         answer = _answer_one(self._broker, *asked) if is_plain else None
         if answer is None:
             request = self._request
-            collected = _collect(self._broker, asked, self._peer)
+            collected = collect(self._broker, asked, self._peer)
             if collected.size_bytes < request.min_bytes and not collected.must_go and not self._must_go:
                 # The new bytes lie beyond what this fetch may take, or at offsets that it did not ask for.
                 self._missing_bytes = request.min_bytes - collected.size_bytes
                 return
-            answer = _chunks(self._broker, self._version, asked, collected)
+            answer = _chunks(self._broker, self._version, asked, collected, self._peer)
         self._leave()
         self.deferred.complete(answer)
 
@@ -299,7 +313,7 @@ class _Parked:
             self._must_go = True
             return None
         self._leave()
-        return _chunks(self._broker, self._version, self._asked, _collect(self._broker, self._asked, self._peer))
+        return _chunks(self._broker, self._version, self._asked, collect(self._broker, self._asked, self._peer), self._peer)
 
     def _leave(self) -> None:
         for partition in self._waits_at:
@@ -321,21 +335,15 @@ def _check_count(request: fetch.FetchRequest) -> None:
         raise FrameRefused(f"a fetch from {count} partitions where {MOST_PARTITIONS} are taken: split it", "size")
 
 
-def _request(asked: _Asked) -> fetch.FetchRequest:
-    if isinstance(asked, fetch.FetchRequest):
-        return asked
-    return asked.request if isinstance(asked, _InSession) else asked.known.at(asked.offset)
-
-
-def _cold(broker: Broker, asked: _Asked) -> list[Region]:
+def _cold(broker: Broker, asked: Asked) -> list[Region]:
     """Return the parts of files that are not in memory and that the response needs."""
     cold_reads = broker.cold_reads
     found: list[Region] = []
     if cold_reads is None:
         return found
-    request = _request(asked)
+    request = request_of(asked)
     left = min(request.max_bytes, broker.settings.fetch_max_bytes)
-    for partition, wanted in _to_read(broker, asked):
+    for partition, wanted in to_read(broker, asked):
         if partition is None or left <= 0:
             continue
         log, offset = partition.log, wanted.fetch_offset
@@ -351,21 +359,10 @@ def _cold(broker: Broker, asked: _Asked) -> list[Region]:
     return found
 
 
-def _to_read(broker: Broker, asked: _Asked) -> Iterator[tuple[Partition | None, fetch.FetchPartition]]:
-    find = broker.partition_to_read
-    if isinstance(asked, _InSession):
-        for one in asked.session.active:
-            yield one.partition or find(one.topic, one.wanted.index), one.wanted
-        return
-    for name, partitions in _request(asked).topics:
-        for wanted in partitions:
-            yield find(name, wanted.index), wanted
-
-
-def _chunks(broker: Broker, version: int, asked: _Asked, collected: _Collected) -> Chunks:
+def _chunks(broker: Broker, version: int, asked: Asked, collected: Collected, peer: Peer) -> Chunks:
     """Return the response. What it says of a session's partitions is noted as told."""
     session_id = 0
-    if isinstance(asked, _InSession):
+    if isinstance(asked, InSession):
         session, session_id = asked.session, asked.session.session_id
         if session.is_closed or session.epoch != asked.epoch:
             is_gone = session.is_closed
@@ -375,7 +372,7 @@ def _chunks(broker: Broker, version: int, asked: _Asked, collected: _Collected) 
         for one, answer in collected.seen:
             _told(session, one, answer)
     elif isinstance(asked, fetch.FetchRequest) and asked.session_epoch == 0 and version >= 7:
-        session_id = _new_session(broker, asked, collected)
+        session_id = _new_session(broker, version, asked, collected)
     for partition, length in collected.taken_from:
         partition.bytes_out += length
     if collected.must_go:
@@ -384,6 +381,8 @@ def _chunks(broker: Broker, version: int, asked: _Asked, collected: _Collected) 
                 if answer.error_code:
                     broker.metrics.api(KEY).error(answer.error_code)
     response = fetch.FetchResponse(collected.topics, session_id=session_id)
+    if collected.must_go:
+        response = fetch_response(broker, version, peer.listener, response)
     return fetch.encode_response(version, response)  # type: ignore[return-value]  # bytes, and the log's own slices
 
 
@@ -392,13 +391,14 @@ def _failed(broker: Broker, version: int, error: int) -> Chunks:
     return fetch.encode_response(version, fetch.FetchResponse((), error_code=error))  # type: ignore[return-value]  # bytes only
 
 
-def _new_session(broker: Broker, request: fetch.FetchRequest, collected: _Collected) -> int:
+def _new_session(broker: Broker, version: int, request: fetch.FetchRequest, collected: Collected) -> int:
     """Return the id of a session of all that was asked for; 0 when there is no room for one."""
     sessions, now_ms = broker.fetch_sessions, broker.loop.now_ms
     count = sum(len(partitions) for _, partitions in request.topics)
     session = sessions.open(count, now_ms, is_privileged=request.replica_id >= 0)
     if session is None:
         return 0
+    session.goes_by_ids = version >= fetch.FIRST_WITH_IDS
     sessions.update(session, request, now_ms)
     for topic, answers in collected.topics:
         for answer in answers:
@@ -418,111 +418,3 @@ def _told(session: FetchSession, one: SessionPartition, answer: fetch.FetchRespo
         session.rest(one)
     elif answer.records:
         session.served(one)
-
-
-def _denied(broker: Broker, peer: Peer, asked: _Asked) -> frozenset[str]:
-    """Return the topics, as the request names them, that the client may not read now. Hot where there are access rules."""
-    access = broker.access
-    if access is None:
-        return _NOTHING
-    if isinstance(asked, _Repeated):
-        topic, replica_id = asked.known.topic, asked.known.request.replica_id
-        if replica_id < 0 and access.may(peer, KEY, Operation.READ, broker.topic_to_read(topic)):
-            return _NOTHING
-        names = {topic}
-    elif isinstance(asked, _InSession):
-        names, replica_id = {one.topic for one in asked.session.active}, asked.request.replica_id
-    else:
-        names, replica_id = {topic.name for topic in asked.topics}, asked.replica_id
-    by_name = {broker.topic_to_read(one): one for one in names}
-    return frozenset(by_name[one] for one in access.unreadable(peer, by_name, of_replica=replica_id >= 0))
-
-
-def _collect(broker: Broker, asked: _Asked, peer: Peer) -> _Collected:
-    denied = _NOTHING if broker.access is None else _denied(broker, peer, asked)
-    if isinstance(asked, _InSession):
-        return _collect_news(broker, asked, denied)
-    request = _request(asked)
-    left = min(request.max_bytes, broker.settings.fetch_max_bytes)
-    size_bytes, must_go = 0, False
-    taken_from = []
-    topics = []
-    for name, partitions in request.topics:
-        answers = []
-        for wanted in partitions:
-            partition = broker.partition_to_read(name, wanted.index)
-            if name in denied:
-                answer = _no_right(wanted)
-            else:
-                answer = _refusal(broker, name, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
-            if answer.error_code:
-                must_go = True
-            elif partition is not None and answer.records is not None and (length := len(answer.records)) > 0:
-                taken_from.append((partition, length))
-                size_bytes += length
-                left -= length
-            answers.append(answer)
-        topics.append(fetch.FetchResponseTopic(name, answers))
-    return _Collected(topics, size_bytes, must_go, taken_from)
-
-
-def _collect_news(broker: Broker, asked: _InSession, denied: frozenset[str]) -> _Collected:
-    """Look at a session's active partitions. Changes nothing that the client was told."""
-    request = asked.request
-    left = min(request.max_bytes, broker.settings.fetch_max_bytes)
-    size_bytes, must_go = 0, False
-    taken_from = []
-    seen = []
-    topics: dict[str, list[fetch.FetchResponsePartition]] = {}
-    for one in asked.session.active:
-        wanted, partition = one.wanted, one.partition
-        if partition is None:
-            partition = one.partition = broker.partition_to_read(one.topic, wanted.index)
-        if one.topic in denied:
-            answer = _no_right(wanted)
-        else:
-            answer = _refusal(broker, one.topic, wanted) if partition is None else _read(partition, wanted, left, size_bytes == 0)
-        seen.append((one, answer))
-        is_news = answer.high_watermark != one.sent_high_watermark or answer.log_start_offset != one.sent_log_start
-        if answer.error_code:
-            must_go = is_news = True
-        elif partition is not None and answer.records is not None and (length := len(answer.records)) > 0:
-            taken_from.append((partition, length))
-            size_bytes += length
-            left -= length
-            is_news = True
-        if is_news:
-            topics.setdefault(one.topic, []).append(answer)
-    named = [fetch.FetchResponseTopic(name, answers) for name, answers in topics.items()]
-    return _Collected(named, size_bytes, must_go, taken_from, seen)
-
-
-def _read(partition: Partition, wanted: fetch.FetchPartition, left: int, is_first: bool) -> fetch.FetchResponsePartition:
-    log = partition.log
-    high_watermark = partition.high_watermark
-    offset = wanted.fetch_offset
-    log_start = log.log_start_offset
-    if offset < log_start or offset > log.log_end_offset:
-        return fetch.FetchResponsePartition(
-            wanted.index, ErrorCode.OFFSET_OUT_OF_RANGE, high_watermark, high_watermark, log_start
-        )
-    if left <= 0 and not is_first and offset < high_watermark:
-        return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start)
-    try:
-        records = log.read(offset, max(0, min(wanted.partition_max_bytes, left)), high_watermark)
-    except FolderFault:
-        return fetch.FetchResponsePartition(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR, -1)
-    if records is None:
-        end = min(offset, high_watermark)  # Below the high watermark: everything from here to there is damaged.
-        return fetch.FetchResponsePartition(wanted.index, 0, end, end, log_start)
-    if not is_first and len(records) > left:
-        return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start)
-    return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start, records)
-
-
-def _refusal(broker: Broker, topic: str, wanted: fetch.FetchPartition) -> fetch.FetchResponsePartition:
-    return fetch.FetchResponsePartition(wanted.index, broker.not_here(topic, wanted.index), -1)
-
-
-def _no_right(wanted: fetch.FetchPartition) -> fetch.FetchResponsePartition:
-    return fetch.FetchResponsePartition(wanted.index, ErrorCode.TOPIC_AUTHORIZATION_FAILED, -1)

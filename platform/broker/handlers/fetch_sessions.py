@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterable
 from typing import Protocol
 
-from ...wire.messages.fetch import FetchPartition, FetchRequest
+from ...wire.messages.fetch import FetchPartition, FetchRequest, TopicKey
 from ..metrics import BrokerMetrics
 from ..partitions.partition import Partition
 
@@ -41,7 +41,7 @@ class SessionPartition:
 
     __slots__ = ("_session", "_waits_at", "partition", "sent_high_watermark", "sent_log_start", "topic", "wanted")
 
-    def __init__(self, session: "FetchSession", topic: str, wanted: FetchPartition) -> None:
+    def __init__(self, session: "FetchSession", topic: TopicKey, wanted: FetchPartition) -> None:
         self._session = session
         self.topic = topic
         self.wanted = wanted
@@ -90,13 +90,15 @@ class FetchSession:
         self.created_ms = self.used_ms = now_ms
         self.is_privileged = is_privileged
         """Whether a broker reads here: its sessions are not evicted for a consumer's."""
+        self.goes_by_ids = False
+        """Whether its requests name topics by their ids."""
         self.is_closed = False
-        self.partitions: dict[tuple[str, int], SessionPartition] = {}
+        self.partitions: dict[tuple[TopicKey, int], SessionPartition] = {}
         self.active: dict[SessionPartition, None] = {}
         """Those that may have news, the one first that was served longest ago."""
         self.parked: ParkedFetch | None = None
 
-    def put(self, topic: str, wanted: FetchPartition) -> SessionPartition:
+    def put(self, topic: TopicKey, wanted: FetchPartition) -> SessionPartition:
         """Add a partition, or change what is wanted of it."""
         key = (topic, wanted.index)
         one = self.partitions.get(key)
@@ -107,7 +109,7 @@ class FetchSession:
         self.active[one] = None
         return one
 
-    def forget(self, topic: str, index: int) -> None:
+    def forget(self, topic: TopicKey, index: int) -> None:
         one = self.partitions.pop((topic, index), None)
         if one is not None:
             self.active.pop(one, None)

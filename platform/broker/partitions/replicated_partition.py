@@ -4,6 +4,7 @@ The end of a role ends the object: what waits for it gets NOT_LEADER_OR_FOLLOWER
 handlers and upkeep what they know of a partition of one replica. So such a partition costs nothing more.
 """
 
+from collections.abc import Callable
 from typing import ClassVar, Protocol
 
 from ..log import PartitionLog
@@ -32,6 +33,10 @@ class Replica(Protocol):
 
     def delete_records(self, offset: int, timeout_ms: int, done: Acknowledged) -> None:
         """Call `done` when every needed member has noted that the log starts at `offset`."""
+        ...
+
+    def when_sure(self, done: Callable[[bool], None]) -> None:
+        """Call `done` with whether this broker leads, from what ZooKeeper answers to a question that is asked after this call."""
         ...
 
     def lags(self) -> dict[int, int]:

@@ -4,6 +4,7 @@ Lives on the loop thread. Appends of producers do not wait for the machine: they
 are told to the machine at the end of the loop's turn, all of a turn together. `machine_runner` gives the events.
 """
 
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import partial
 
@@ -13,18 +14,21 @@ from ...wire.errors import CorruptBatch, ErrorCode
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
+from ..partitions.replica_log import ReplicaLog
 from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events
 from ..replication.facts import BatchFacts, FetchAnswer, ReplicaFetch
-from ..replication.replica import Following, Leading, Stopped, visible_end
-from ..replication.state import State
+from ..replication.replica import Following, Leading, Replica, Stopped, visible_end
+from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Answer as SwapAnswer
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
+from .leadership_check import LeadershipCheck
 from .machine_runner import MOST_EVENTS, MachineRunner
-from .messages import Answer
+from .messages import Answer, Key
 from .outgoing import Outgoing
+from .world import World
 
 log = get_logger(__name__)
 
@@ -35,9 +39,26 @@ MOST_WAITERS = 10_000
 class ReplicaDriver(MachineRunner):
     """One replica. `start` gives the first event. As a `Flushable` it takes the flushes of its log."""
 
+    def __init__(
+        self,
+        world: World,
+        key: Key,
+        topic: str,
+        index: int,
+        replica_log: ReplicaLog,
+        settings: TopicSettings,
+        machine: Replica,
+    ) -> None:
+        super().__init__(world, key, topic, index, replica_log, settings, machine)
+        self._check = LeadershipCheck(lambda done: world.look_at_node(self, done), self._is_led_here)
+
     @property
     def _me(self) -> "ReplicaDriver":
         return self
+
+    def _is_led_here(self, node: State) -> bool:
+        """Return whether the node has this broker's own epoch: no process leads in the epoch of another one."""
+        return node.leader == self._world.broker_id and node.leader_epoch == self._published_epoch
 
     # -- what others ask ---------------------------------------------------------------------------
 
@@ -91,6 +112,7 @@ class ReplicaDriver(MachineRunner):
 
     def _heard_members(self, node: State) -> int:
         """Return how many members can acknowledge now: the set is never made smaller than min.insync.replicas."""
+        self._hear()
         role = self.machine.role
         if not isinstance(role, Leading):
             return 0
@@ -107,10 +129,18 @@ class ReplicaDriver(MachineRunner):
         self.log_changed()
 
     def delete_records(self, offset: int, timeout_ms: int, done: Acknowledged) -> None:
+        self.rest.end()
         token = self._token((self._world.now_ms + max(1, timeout_ms), done))
         self.feed(events.DeleteRecords(token=token, offset=offset))
 
+    def when_sure(self, done: Callable[[bool], None]) -> None:
+        if self._published_epoch is None:
+            done(False)
+        else:
+            self._check.when_sure(done)
+
     def log_changed(self) -> None:
+        self.rest.end()
         if not self._has_grown:
             self._has_grown = True
             self._world.at_turn_end(self._tell_growth)
@@ -177,6 +207,31 @@ class ReplicaDriver(MachineRunner):
         if not self.machine.is_cutting:
             self._damage_found()
         self.feed(events.Tick(now_ms=now_ms))
+        self.rest.after_tick(self._facts_at_rest())
+
+    def _facts_at_rest(self) -> Hashable:
+        """Return what shows whether something has changed; None while something is under way."""
+        machine, own = self.machine, self.log
+        role, node, end = machine.role, machine.node, own.log_end_offset
+        if node is None or machine.undecided or machine.is_cutting or self._log.is_damaged:
+            return None
+        if self._is_busy or self._events or self._todo or self._waiters or self._new_waiters:
+            return None
+        if self._waits_for_disk() and own.flushed_offset < end:
+            return None
+        match role:
+            case Following(leader=leader, leader_epoch=epoch) if leader not in (NO_LEADER, machine.broker_id):
+                return leader, epoch, node.version, end, own.log_start_offset
+            case Leading(leader_epoch=epoch, progress=progress) if (
+                self._published_epoch == epoch and machine.high_watermark == end
+            ):
+                for member in node.members:
+                    one = progress.get(member.broker_id)
+                    if member.broker_id != machine.broker_id and (one is None or one.written_offset < end):
+                        return None
+                return machine.broker_id, epoch, node.version, end, own.log_start_offset
+            case _:
+                return None
 
     def node_read(self, state: State | None) -> None:
         self._feed_fresh(events.NodeRead(state=state, is_synced=True))
@@ -187,6 +242,7 @@ class ReplicaDriver(MachineRunner):
     def configure(self, settings: TopicSettings, replica_count: int) -> None:
         if settings is self._settings:
             return
+        self.rest.end()
         self._settings = settings
         if not self.machine.is_cutting:
             self.log.config = log_config(settings)
@@ -228,15 +284,19 @@ class ReplicaDriver(MachineRunner):
 
     def follower_lost(self, broker_id: int) -> None:
         if self.leads:
+            self.rest.end()
             self.feed(events.FollowerLost(broker_id=broker_id))
 
     def take_refusal(self, leader_epoch: int) -> None:
+        self.rest.end()
         self.feed(events.FetchRefused(leader_epoch=leader_epoch))
 
     def take_answer(self, answer: Answer) -> None:
         """Give a leader's answer to the machine. Its bytes are used until this returns, or later if the machine is busy."""
         if self.machine.is_cutting or len(self._events) >= MOST_EVENTS:
             return
+        if answer.batches or answer.gaps:
+            self.rest.end()
         facts: list[BatchFacts] = []
         incoming: dict[int, tuple[memoryview, BatchHeader]] = {}
         try:
@@ -281,6 +341,7 @@ class ReplicaDriver(MachineRunner):
         if self._partition is not None:
             self._world.table.remove(self._partition)
             self._partition = None
+        self._check.end()
         waiters, self._waiters = self._waiters, {}
         for of_token in (*waiters.values(), self._new_waiters):
             self._tell(of_token, self._not_leader())

@@ -100,6 +100,13 @@ class Followers:
         for session in self._sessions.values():
             session.due.pop(driver.key, None)
 
+    def polling(self) -> frozenset[int]:
+        """Return the brokers that poll, or polled a moment ago."""
+        since_ms = self._loop.now_ms - LOST_MS
+        return frozenset(
+            one for one, session in self._sessions.items() if session.poll is not None or session.polled_ms > since_ms
+        )
+
     def look_for_lost(self) -> None:
         """Wait no longer for followers that poll no more: they are dead, stalled or cut off."""
         for broker_id, session in self._sessions.items():

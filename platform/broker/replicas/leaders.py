@@ -7,7 +7,7 @@ else runs on the loop thread. What waits to be told is one fetch a partition, th
 import socket
 import ssl
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from functools import partial
 from select import EPOLLIN, EPOLLOUT
@@ -144,15 +144,24 @@ class Link:
     """To one broker."""
 
     def __init__(
-        self, loop: Loop, worker: Worker, connect: Connect, receiver: Receiver, broker_id: int, own: tuple[int, int]
+        self,
+        loop: Loop,
+        worker: Worker,
+        connect: Connect,
+        receiver: Receiver,
+        broker_id: int,
+        own: tuple[int, int],
+        numbers: Iterator[int],
     ) -> None:
-        """`own`: this broker's id and start number."""
+        """`own`: this broker's id and start number. `numbers`: of connections, ascending for all links of this process: a leader
+        takes a lower number than it has seen for an earlier connection, and listens to it no more.
+        """
         self.broker_id = broker_id
         self.heard_ms = loop.now_ms
         self.is_refused = False
         """Whether the last try to connect was refused: nothing listens there."""
         self._loop, self._worker, self._connect, self._receiver = loop, worker, connect, receiver
-        self._own = own
+        self._own, self._numbers = own, numbers
         self._standing = _Standing.DOWN
         self._connection = 0
         self._lines: tuple[_Line, _Line] | None = None
@@ -206,7 +215,7 @@ class Link:
             for one in sockets:
                 one.close()
             return
-        self._connection += 1
+        self._connection = next(self._numbers)
         self._standing, self.is_refused, self._pause_ms = _Standing.UP, False, SHORTEST_PAUSE_MS
         self.heard_ms = self._loop.now_ms
         failed = partial(self._failed, self._connection)

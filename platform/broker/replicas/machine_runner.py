@@ -29,6 +29,7 @@ from ..replication.replica import Leading, Noted, Replica, Stopped
 from ..settings.topic_settings import TopicSettings
 from .messages import Key
 from .outgoing import Outgoing
+from .rest import Rest
 from .world import World
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ log = get_logger(__name__)
 
 MOST_EVENTS = 10_000
 """Events that may wait behind an order. Later ticks and messages are left out: they come again."""
+HEARD_MS = 250
+"""How often a leader looks which followers poll. Far below any `replica.lag.time.max.ms`."""
 
 
 class MachineRunner(ABC):
@@ -56,12 +59,14 @@ class MachineRunner(ABC):
         self.key, self.topic, self.index = key, topic, index
         self.machine = machine
         self.is_gone = False
+        self.rest = Rest()
         self.outgoing: dict[int, Outgoing] = {}
         """By follower, within one epoch: what was sent and told."""
         self._world = world
         self._log = replica_log
         self._settings = settings
         self._partition: ReplicatedPartition | None = None
+        self._heard_ms = 0
         self._published_epoch: int | None = None
         """The epoch in which this process leads and takes appends."""
         self._events: deque[events.Event | Callable[[], events.Event]] = deque()
@@ -107,6 +112,7 @@ class MachineRunner(ABC):
 
     def _feed_fresh(self, event: events.Event) -> None:
         """Feed an event that may end a leadership: the machine must know the log's last batch before it."""
+        self.rest.end()
         if isinstance(self.machine.role, Leading):
             self._put(lambda: events.LogChanged(log=self._log.facts(with_crc=True)))
         self._put(event)
@@ -120,6 +126,7 @@ class MachineRunner(ABC):
 
     def _log_has_changed(self) -> None:
         """Tell the machine of the log as it is when its turn comes: once, however often that was while it waited for the disk."""
+        self.rest.end()
         self._is_log_changed = True
         if not self._is_stepping and not self._is_busy:
             self._run()
@@ -145,7 +152,15 @@ class MachineRunner(ABC):
         finally:
             self._is_stepping = False
 
+    def _hear(self) -> None:
+        """Tell a leader's machine who polls. At rest, a follower tells nothing of its partitions."""
+        now_ms = self._world.now_ms
+        if now_ms - self._heard_ms >= HEARD_MS and isinstance(self.machine.role, Leading):
+            self._heard_ms = now_ms
+            self.machine, _ = step(self.machine, events.FollowersHeard(broker_ids=self._world.polling(), now_ms=now_ms))
+
     def _step(self, event: events.Event) -> None:
+        self._hear()
         self.machine, todo = step(self.machine, event)
         role = self.machine.role
         if self._published_epoch is not None and not (isinstance(role, Leading) and role.leader_epoch == self._published_epoch):

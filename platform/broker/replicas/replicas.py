@@ -4,6 +4,7 @@ Lives on the loop thread. ZooKeeper is asked on a thread of its own, so that tak
 all swaps and reads that are due go in one job. At rest, ZooKeeper is not asked at all: nodes are watched.
 """
 
+import itertools
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -26,10 +27,11 @@ from ..partitions.replica_lives import ReplicaLives
 from ..partitions.replica_log import ReplicaLog
 from ..replication.facts import ReplicaFetch
 from ..replication.replica import Noted, Replica
-from ..replication.state import NO_LEADER
+from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
+from . import rest
 from .driver import ReplicaDriver
 from .followers import Followers
 from .leaders import Link
@@ -100,6 +102,7 @@ class Replicas:
         self._catalog, self._note_states, self._wall_ms, self._silent_ms = catalog, note_states, wall_ms, silent_ms
         self._drivers: dict[Key, ReplicaDriver] = {}
         self._links: dict[int, Link] = {}
+        self._connection_numbers = itertools.count(1)
         self._watches: dict[Key, Callable[[], None]] = {}
         self._entries: dict[str, TopicEntry] = {}
         """The topics whose partitions are watched."""
@@ -107,6 +110,7 @@ class Replicas:
         self._to_swap: list[tuple[ReplicaDriver, Swap]] = []
         self._is_asking = False
         self._is_running = False
+        self._round = 0
         self._leaderless_since: dict[Key, int] = {}
         self._resigned: dict[Key, int] = {}
         """The epoch of a leader that has told that it stopped."""
@@ -214,6 +218,9 @@ class Replicas:
     def wall_ms(self) -> int:
         return self._wall_ms()
 
+    def polling(self) -> frozenset[int]:
+        return self.followers.polling()
+
     def at_turn_end(self, function: Callable[[], None]) -> None:
         self._loop.at_turn_end(function)
 
@@ -240,6 +247,17 @@ class Replicas:
     def read_node(self, driver: ReplicaDriver) -> None:
         self._changed(driver.key)
 
+    def look_at_node(self, driver: ReplicaDriver, done: Callable[[State | None], None]) -> None:
+        def read(found: ReplicaState | None) -> None:
+            done(None if found is None else state_of(found))
+
+        def failed(error: Exception) -> None:
+            self._faults.warning("replica_states_not_read", why=str(error))
+            done(None)
+
+        if not self._threads.states.submit(lambda: self._states.read(*driver.key), read, failed):
+            failed(OSError("too many calls to ZooKeeper wait already"))
+
     def ask_swap(self, driver: ReplicaDriver, swap: Swap) -> None:
         self._to_swap.append((driver, swap))
         self._ask_soon()
@@ -248,7 +266,13 @@ class Replicas:
         link = self._links.get(to)
         if link is None:
             link = self._links[to] = Link(
-                self._loop, self._threads.connections, self._connect, self, to, (self.broker_id, self._lives.start_number)
+                self._loop,
+                self._threads.connections,
+                self._connect,
+                self,
+                to,
+                (self.broker_id, self._lives.start_number),
+                self._connection_numbers,
             )
             link.try_to_connect(self._catalog().brokers.get(to))
         link.tell(driver.key, fetch)
@@ -307,12 +331,17 @@ class Replicas:
         self._loop.call_at(self._loop.now_ms + TICK_MS, self._tick)
         brokers = self._catalog().brokers
         used: set[int] = set()
-        for driver in list(self._drivers.values()):
-            driver.tick()
+        answering = {broker_id for broker_id, link in self._links.items() if link.answers and broker_id in brokers}
+        self._round += 1
+        for place, driver in enumerate(list(self._drivers.values())):
+            is_at_rest = driver.rest.is_on
+            if not is_at_rest or (self._round + place) % rest.EVERY == 0:
+                driver.tick()
             role = driver.following
             if role is not None:
                 used.add(role.leader)
-                self._suspect(driver)
+                if not is_at_rest or role.leader not in answering:
+                    self._suspect(driver)
         for broker_id, link in list(self._links.items()):
             if broker_id in used:
                 link.try_to_connect(brokers.get(broker_id))

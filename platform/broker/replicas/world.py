@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.partition import AskFlush, PartitionTable
 from ..replication.facts import ReplicaFetch
+from ..replication.state import State
 from ..replication.swaps import Swap
 
 if TYPE_CHECKING:
@@ -30,6 +31,10 @@ class World(Protocol):
     @property
     def wall_ms(self) -> int: ...
 
+    def polling(self) -> frozenset[int]:
+        """Return the followers whose processes poll this broker."""
+        ...
+
     def at_turn_end(self, function: Callable[[], None]) -> None: ...
 
     def on_disk(self, job: Callable[[], Any], done: Done, failed: Failed) -> bool:
@@ -47,6 +52,10 @@ class World(Protocol):
         ...
 
     def read_node(self, driver: "ReplicaDriver") -> None: ...
+
+    def look_at_node(self, driver: "ReplicaDriver", done: Callable[[State | None], None]) -> None:
+        """Call `done` with the node as it is after this call, without telling the machine. None: it could not be read."""
+        ...
 
     def ask_swap(self, driver: "ReplicaDriver", swap: Swap) -> None: ...
 

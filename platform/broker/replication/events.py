@@ -71,6 +71,14 @@ class FollowerLost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FollowersHeard:
+    """These followers' processes poll this broker. A member that has everything counts as heard: it has nothing to tell."""
+
+    broker_ids: frozenset[int]
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerReceived:
     answer: FetchAnswer
 
@@ -110,9 +118,11 @@ class Configured:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover:
-    """Every member has lost its life, or a person has decided: this replica goes on alone, at `start_offset`."""
+    """Every member has lost its life, or an operator has decided: this replica continues alone, at `start_offset`."""
 
     start_offset: int
+    log_start_offset: int = 0
+    """Records before it are deleted at another replica: they must not come back."""
 
 
 Event = (
@@ -124,6 +134,7 @@ Event = (
     | FlushDone
     | FetchReceived
     | FollowerLost
+    | FollowersHeard
     | AnswerReceived
     | FetchRefused
     | LeaderSilent

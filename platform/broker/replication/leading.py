@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from . import acknowledging, following, set_changes, swaps
 from . import state as states
-from .events import Appended, DeleteRecords, FetchReceived, Produce
+from .events import Appended, DeleteRecords, FetchReceived, FollowersHeard, Produce
 from .orders import (
     Acknowledge,
     AdvanceStart,
@@ -19,7 +19,7 @@ from .orders import (
     Refuse,
     RefuseFetch,
 )
-from .replica import Leading, Replica, Turn, Waiter
+from .replica import Leading, Replica, TakingOver, Turn, Waiter
 from .state import State
 from .swaps import Swap
 
@@ -32,10 +32,13 @@ def begin(turn: Turn, node: State) -> None:
     replica = turn.replica
     begun_at = node.epochs[-1].start_offset
     goes_on_at = max([begun_at, *(end for begin, end in node.lost if begin == begun_at)])
+    deleted_to = replica.role.log_start_offset if isinstance(replica.role, TakingOver) else 0
     turn.change(role=Leading(leader_epoch=node.leader_epoch, start_offset=goes_on_at, began_ms=replica.now_ms))
     turn.order(CloseConnections(), BeginEpoch(leader_epoch=node.leader_epoch, start_offset=begun_at))
     if goes_on_at > begun_at:
         turn.order(Jump(to_offset=goes_on_at))
+    if deleted_to > replica.log.log_start_offset:
+        turn.order(AdvanceStart(to_offset=deleted_to))
     flush_if_needed(turn)
     advance(turn)
 
@@ -135,6 +138,22 @@ def follower_lost(turn: Turn, broker_id: int) -> None:
         change_set(turn)
 
 
+def followers_heard(turn: Turn, event: FollowersHeard) -> None:
+    """Note that members which have everything are alive. One that lacks something must say itself how far it is."""
+    replica, role, node = turn.replica, turn.replica.role, turn.replica.node
+    turn.change(now_ms=max(replica.now_ms, event.now_ms))
+    if not isinstance(role, Leading) or node is None:
+        return
+    heard = {
+        member.broker_id: replace(one, heard_ms=turn.replica.now_ms)
+        for member in node.members
+        if member.broker_id in event.broker_ids
+        and (one := role.progress.get(member.broker_id)) is not None
+        and acknowledging.reached(member, one, acks_on_disk=replica.acks_on_disk) >= replica.log.end_offset
+    }
+    turn.change(role=replace(role, progress={**role.progress, **heard}))
+
+
 def why_refused(replica: Replica, event: FetchReceived) -> str | None:
     """Return why a fetch is not answered, None when it is."""
     role, node, fetch = replica.role, replica.node, event.fetch
@@ -178,7 +197,10 @@ def is_match(event: FetchReceived) -> bool:
 
 
 def advance(turn: Turn) -> None:
-    """Raise the watermark as far as every needed member has come, and answer what waited for it."""
+    """Raise the watermark as far as every needed member has come, and answer what waited for that.
+
+    The watermark may be higher: `flush.ack=always` came after it. A duplicate is answered by what holds now.
+    """
     replica, role, node = turn.replica, turn.replica.role, turn.replica.node
     if not isinstance(role, Leading) or node is None:
         return
@@ -191,12 +213,13 @@ def advance(turn: Turn) -> None:
     ]
     if not reaches:
         return
+    reached = min(reaches)
     high_watermark = acknowledging.watermark(replica.high_watermark, reaches)
-    done = [each for each in replica.producers if each.offset <= high_watermark]
+    done = [each for each in replica.producers if each.offset <= reached]
     deleted = [each for each in replica.deleters if each.offset <= deleted_by_all(replica, role, node)]
     turn.change(
         high_watermark=high_watermark,
-        producers=tuple(each for each in replica.producers if each.offset > high_watermark),
+        producers=tuple(each for each in replica.producers if each.offset > reached),
         deleters=tuple(each for each in replica.deleters if each not in deleted),
     )
     turn.order(*(Acknowledge(token=each.token) for each in (*done, *deleted)))

@@ -19,6 +19,7 @@ from .events import (
     FetchRefused,
     FlushDone,
     FollowerLost,
+    FollowersHeard,
     LeaderSilent,
     LogChanged,
     NodeRead,
@@ -57,6 +58,8 @@ def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
             leading.fetched(turn, event)
         case FollowerLost():
             leading.follower_lost(turn, event.broker_id)
+        case FollowersHeard():
+            leading.followers_heard(turn, event)
         case AnswerReceived():
             following.answered(turn, event.answer)
         case FetchRefused():
@@ -210,7 +213,8 @@ def may_lead(replica: Replica) -> bool:
 
 def _recover(turn: Turn, event: Recover) -> None:
     if isinstance(turn.replica.role, Following) and not turn.replica.undecided:
-        _begin_takeover(turn, TakingOver(dead=frozenset(), recover_at=event.start_offset))
+        start = event.log_start_offset
+        _begin_takeover(turn, TakingOver(dead=frozenset(), recover_at=event.start_offset, log_start_offset=start))
 
 
 def _begin_takeover(turn: Turn, role: TakingOver) -> None:

@@ -29,10 +29,14 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`chosen` goes on at `start_offset`. `lost`: per replica, the offset ranges that would be lost if it were the one."""
+    """`chosen` continues at `start_offset`. `lost`: per replica, the offset ranges that would be lost if it were the one.
+
+    The log is to begin at `log_start_offset`: another replica knows that what was before it is deleted.
+    """
 
     chosen: int
     start_offset: int
+    log_start_offset: int
     lost: dict[int, tuple[tuple[int, int], ...]]
 
 
@@ -57,7 +61,8 @@ def plan(node: State, candidates: Sequence[Candidate]) -> Plan:
         each.broker_id: (*each.damaged, *(((each.log.end_offset, start_offset),) if each.log.end_offset < start_offset else ()))
         for each in candidates
     }
-    return Plan(chosen=chosen.broker_id, start_offset=start_offset, lost=lost)
+    log_start_offset = max(each.log.log_start_offset for each in candidates)
+    return Plan(chosen=chosen.broker_id, start_offset=start_offset, log_start_offset=log_start_offset, lost=lost)
 
 
 def behind_all(node: State, candidates: Sequence[Candidate]) -> int:

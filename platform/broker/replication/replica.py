@@ -28,6 +28,8 @@ class TakingOver:
     dead: frozenset[int]
     recover_at: int | None = None
     """Where a recovery after a loss begins; None for a takeover by a member."""
+    log_start_offset: int = 0
+    """Of a recovery: where the log is to begin."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ...coordination.security import ZooKeeperSecurity, security_of
 from ...runtime.http_access import is_loopback
 from ..errors import SettingsRefused
 from . import sources, topic_settings
@@ -42,6 +43,8 @@ class BrokerSettings:
     """Folder of the logs, used by this broker only."""
     zookeeper: str
     """`host:port[,host:port][/chroot]`."""
+    zookeeper_security: ZooKeeperSecurity | None = None
+    """None: what the environment names (`HEADRACE_ZOOKEEPER_CONFIG`), else in the clear."""
     listeners: Sequence[Listener]
     inter_broker_listener: str
     """The name of the listener that other brokers connect to."""
@@ -146,6 +149,7 @@ def from_words(
         faults=faults,
     )
     _check_reach(listeners, values, faults)
+    zookeeper_security = security_of(values, "the broker's settings", faults=faults)
     tls = tls_settings(values, is_needed=any(one.has_tls for one in listeners), faults=faults)
     if values["super.users"] is not None and values["authorizer.class.name"] is None:
         faults.append(
@@ -163,6 +167,7 @@ def from_words(
     return BrokerSettings(
         data=Path(values["log.dirs"] or ""),
         zookeeper=values["zookeeper.connect"] or "",
+        zookeeper_security=zookeeper_security,
         listeners=listeners,
         inter_broker_listener=between,
         tls=tls,

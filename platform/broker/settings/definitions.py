@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from ...coordination import security
 from . import principal_rules
 from .listeners import DEFAULT_MAP, listener_parts, split
 from .login_settings import (
@@ -305,6 +306,31 @@ WORDS: Mapping[str, Word] = {
     "zookeeper.connect": Word(
         default="127.0.0.1:2181", check=_zookeeper, doc="Address of ZooKeeper: HOST:PORT[,HOST:PORT...][/CHROOT]."
     ),
+    security.ENABLE: Word(
+        default="false", check=_one_of("true", "false"), doc="Whether ZooKeeper is reached over TLS (its secureClientPort)."
+    ),
+    security.KEYSTORE: Word(
+        default=None, check=_file, doc="PEM file with the key and certificate by whose name ZooKeeper knows this broker."
+    ),
+    "zookeeper.ssl.keystore.type": Word(default="PEM", check=_pem, doc="PEM."),
+    security.KEY_PASSWORD: Word(default=None, check=lambda _: None, doc="Password of that key.", is_secret=True),
+    security.TRUSTSTORE: Word(default=None, check=_file, doc="PEM file with the CAs that sign ZooKeeper's certificates."),
+    "zookeeper.ssl.truststore.type": Word(default="PEM", check=_pem, doc="PEM."),
+    security.HOST_NAMES: Word(
+        default="https",
+        check=_one_of("https", ""),
+        doc="https: ZooKeeper's certificate must name the host that it is reached at. Empty: not checked.",
+    ),
+    security.SET_ACL: Word(
+        default="false",
+        check=_one_of("true", "false"),
+        doc="Whether only brokers, and each role its own, may change the nodes that are made in ZooKeeper (docs/RIGHTS.md).",
+    ),
+    security.IDENTITIES: Word(
+        default=None,
+        check=lambda _: None,
+        doc="The names in certificates by role, separated by semicolons: broker:CN=b;reader:CN=shop. Not set: CN=headrace-ROLE.",
+    ),
     "listeners": Word(
         default="PLAINTEXT://127.0.0.1:9092",
         check=_listeners,
@@ -432,6 +458,8 @@ NOT_HERE: Mapping[str, str] = {
     "controller.quorum.bootstrap.servers": "brokers meet in ZooKeeper, there is no KRaft",
     "controller.listener.names": "brokers meet in ZooKeeper, there is no KRaft",
     "security.inter.broker.protocol": "inter.broker.listener.name names the listener",
+    "zookeeper.clientCnxnSocket": "it is a class of ZooKeeper's client in Java",
+    "zookeeper.ssl.truststore.password": "a PEM file has none",
     "ssl.keystore.password": "a PEM file has none; the key's is ssl.key.password",
     "ssl.truststore.password": "a PEM file has none",
     "num.network.threads": "one loop serves all connections",

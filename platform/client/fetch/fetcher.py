@@ -274,7 +274,9 @@ class Fetcher:
     def _partitions_of(self, request: _Request, answer: wire_fetch.FetchResponse, partition_bytes: int) -> list[FetchedPartition]:
         leader, session = request.leader, request.session
         answered = {
-            TopicPartition(topic.name, partition.index): partition for topic in answer.topics for partition in topic.partitions
+            TopicPartition(str(topic.name), partition.index): partition
+            for topic in answer.topics
+            for partition in topic.partitions
         }
         # First note all that was said: the broker does not repeat it, also where one partition raises.
         for name, part in answered.items():

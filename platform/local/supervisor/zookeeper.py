@@ -52,37 +52,56 @@ def jars() -> list[Path]:
     return found
 
 
-def configuration(port: int, data: Path) -> str:
-    """Return the `zoo.cfg` of one standalone server on loopback."""
-    settings = {
+def configuration(port: int, data: Path, secured: Path | None = None) -> str:
+    """Return the `zoo.cfg` of one standalone server on loopback. `secured`: a folder of `headrace security init`: the port speaks
+    TLS, only with clients that have a certificate of its CA, and there is no other port.
+    """
+    client = "client" if secured is None else "secureClient"
+    settings: dict[str, object] = {
         "tickTime": 500,
         "dataDir": data,
-        "clientPort": port,
-        "clientPortAddress": LOOPBACK,
+        f"{client}Port": port,
+        f"{client}PortAddress": LOOPBACK,
         "admin.enableServer": "false",
         "4lw.commands.whitelist": "*",
         "minSessionTimeout": 1_000,
         "maxSessionTimeout": 30_000,
         "maxClientCnxns": 0,
         "autopurge.purgeInterval": 1,
+        **({} if secured is None else tls(secured)),
     }
     return "".join(f"{name}={value}\n" for name, value in settings.items())
 
 
-def command(port: int, folder: Path, log4j: Path | None = None) -> Sequence[str]:
+def tls(secured: Path) -> dict[str, object]:
+    """Return the lines of `zoo.cfg` that turn on TLS with the files of a folder of `headrace security init`."""
+    return {
+        "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+        "authProvider.x509": "org.apache.zookeeper.server.auth.X509AuthenticationProvider",
+        "ssl.keyStore.location": secured / "zookeeper" / "keystore.pem",
+        "ssl.keyStore.type": "PEM",
+        "ssl.trustStore.location": secured / "ca.pem",
+        "ssl.trustStore.type": "PEM",
+        "ssl.clientAuth": "need",
+        # The names in clients' certificates are roles, not hosts.
+        "ssl.clientHostnameVerification": "false",
+    }
+
+
+def command(port: int, folder: Path, log4j: Path | None = None, secured: Path | None = None) -> Sequence[str]:
     """Write `zoo.cfg` into `folder` and return the command that runs the server in the foreground, data beside it."""
     folder.mkdir(parents=True, exist_ok=True)
     written = folder / "zoo.cfg"
-    written.write_text(configuration(port, folder / "data"))
+    written.write_text(configuration(port, folder / "data", secured))
     log4j = log4j or Path(__file__).with_name("log4j2.properties")
     classpath = os.pathsep.join(str(jar) for jar in jars())
     return [java(), *FLAGS, f"-Dlog4j2.configurationFile={log4j}", "-cp", classpath, MAIN_CLASS, str(written)]
 
 
 def main() -> None:
-    """Become a ZooKeeper server: `python -m headrace.local.supervisor.zookeeper PORT FOLDER`."""
-    port, folder = int(sys.argv[1]), Path(sys.argv[2])
-    words = command(port, folder)
+    """Become a ZooKeeper server: `python -m headrace.local.supervisor.zookeeper PORT FOLDER [SECURED]`."""
+    port, folder, *secured = sys.argv[1:]
+    words = command(int(port), Path(folder), secured=Path(secured[0]) if secured else None)
     os.execv(words[0], list(words))
 
 

@@ -1,10 +1,12 @@
-"""Fetch (key 1), request and response, read and written by hand: the way out for every byte of the log. Versions 4 to 12.
+"""Fetch (key 1), request and response, read and written by hand: the way out for every byte of the log. Versions 4 to 16.
 
-13 and later name topics by id; Java and librdkafka fall back to 12 where a server stops there. Source: FetchRequest.json,
+From 13 on a topic is named by its id, 16 bytes, in the place of its name. Version 14 has no new field. Version 15 moves the
+replica's id, which consumers do not have, into tag 1. Version 16 has two tagged fields in the response of a broker that does not
+lead (KIP-951): tag 1 of a partition is its leader, tag 0 of the response has the leaders' addresses. Source: FetchRequest.json,
 FetchResponse.json.
 
-    request    replica id · max wait · min bytes · max bytes · isolation int8 · (7+) session id, epoch
-               · topics [ name · partitions [ index · (9+) leader epoch · fetch offset int64 · (12) last fetched epoch
+    request    (to 14) replica id · max wait · min bytes · max bytes · isolation int8 · (7+) session id, epoch
+               · topics [ name · partitions [ index · (9+) leader epoch · fetch offset int64 · (12+) last fetched epoch
                · (5+) log start offset · partition max bytes ] ] · (7+) forgotten topics [ name · [index] ] · (11+) rack
     response   throttle · (7+) error int16, session id · topics [ name · partitions [ index · error int16 · high watermark
                · last stable offset · (5+) log start offset · aborted [ producer id · first offset ] · (11+) preferred replica
@@ -15,17 +17,45 @@ through.
 """
 
 import struct
-from collections.abc import Sequence, Sized
+from collections.abc import Mapping, Sequence, Sized
+from types import MappingProxyType
 from typing import NamedTuple
 
 from ..errors import MalformedFrame, UnsupportedVersion
-from ..primitives import INT, LONG, NO_TAGS, Body, count, ends_at, read_bytes, read_count, read_name, skip_tags, string
+from ..primitives import (
+    INT,
+    LONG,
+    NO_TAGS,
+    Body,
+    count,
+    ends_at,
+    read_bytes,
+    read_count,
+    read_name,
+    read_tags,
+    skip_tags,
+    string,
+    tags,
+)
 from ..varint import unsigned
+from .leader_hints import endpoints_bytes, leader_bytes
 
 API_KEY = 1
 MIN_VERSION = 4
 MAX_VERSION = 12
+"""Spoken by our clients."""
+MAX_SERVED = 16
 FIRST_FLEXIBLE = 12
+FIRST_WITH_IDS = 13
+FIRST_WITH_REPLICA_STATE = 15
+FIRST_WITH_LEADERS = 16
+ID_BYTES = 16
+REPLICA_STATE_TAG = 1
+LEADER_TAG = 1
+ENDPOINTS_TAG = 0
+
+TopicKey = str | bytes
+"""A topic's name; in versions with ids its id, `ID_BYTES` long."""
 
 
 class FetchPartition(NamedTuple):
@@ -40,7 +70,7 @@ class FetchPartition(NamedTuple):
 
 
 class FetchTopic(NamedTuple):
-    name: str
+    name: TopicKey
     partitions: Sequence[FetchPartition]
 
 
@@ -56,7 +86,7 @@ class FetchRequest(NamedTuple):
     """-1: no session."""
     replica_id: int = -1
     """-1: a consumer."""
-    forgotten: Sequence[tuple[str, Sequence[int]]] = ()
+    forgotten: Sequence[tuple[TopicKey, Sequence[int]]] = ()
     rack_id: str = ""
 
 
@@ -71,10 +101,12 @@ class FetchResponsePartition(NamedTuple):
     aborted: Sequence[tuple[int, int]] | None = None
     """Aborted transactions as (producer id, first offset), None for null."""
     preferred_read_replica: int = -1
+    current_leader: tuple[int, int] | None = None
+    """Broker and leader epoch, where this broker does not lead and knows who does. Written from version 16 on, never read."""
 
 
 class FetchResponseTopic(NamedTuple):
-    name: str
+    name: TopicKey
     partitions: Sequence[FetchResponsePartition]
 
 
@@ -83,9 +115,13 @@ class FetchResponse(NamedTuple):
     throttle_time_ms: int = 0
     error_code: int = 0
     session_id: int = 0
+    endpoints: Mapping[int, tuple[str, int]] = MappingProxyType({})
+    """Host and port of the current leaders, by broker. Written from version 16 on, never read."""
 
 
 _HEAD = struct.Struct(">iiiib")
+_HEAD_15 = struct.Struct(">iiib")
+_REPLICA_STATE = struct.Struct(">iq")
 _SESSION = struct.Struct(">ii")
 _WANTED_4 = struct.Struct(">iqi")
 _WANTED_5 = struct.Struct(">iqqi")
@@ -99,7 +135,7 @@ _PLAIN = {
     4: struct.Struct(">ihqqi"),
     **dict.fromkeys(range(5, 11), struct.Struct(">ihqqqi")),
     11: struct.Struct(">ihqqqii"),
-    12: struct.Struct(">ihqqqbi"),
+    **dict.fromkeys(range(12, 17), struct.Struct(">ihqqqbi")),
 }
 """index, error, high watermark, last stable offset, (5+) log start, aborted null, (11+) no preferred replica."""
 _SIZE = struct.Struct(">i")
@@ -112,8 +148,13 @@ def decode_request(version: int, body: Body) -> FetchRequest:
     flexible = _is_flexible(version)
     view = memoryview(body)
     try:
-        replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _HEAD.unpack_from(view)
-        at = _HEAD.size
+        if version >= FIRST_WITH_REPLICA_STATE:
+            replica_id = -1
+            max_wait_ms, min_bytes, max_bytes, isolation_level = _HEAD_15.unpack_from(view)
+            at = _HEAD_15.size
+        else:
+            replica_id, max_wait_ms, min_bytes, max_bytes, isolation_level = _HEAD.unpack_from(view)
+            at = _HEAD.size
         session_id, session_epoch = 0, -1
         if version >= 7:
             session_id, session_epoch = _SESSION.unpack_from(view, at)
@@ -121,7 +162,7 @@ def decode_request(version: int, body: Body) -> FetchRequest:
         topic_count, at = read_count(view, at, flexible=flexible, each=3 if flexible else 6)
         topics = []
         for _ in range(topic_count):
-            name, at = read_name(view, at, flexible=flexible)
+            name, at = _read_topic(version, view, at)
             partition_count, at = read_count(view, at, flexible=flexible, each=16)
             partitions = []
             for _ in range(partition_count):
@@ -130,11 +171,11 @@ def decode_request(version: int, body: Body) -> FetchRequest:
             if flexible:
                 at = skip_tags(view, at)
             topics.append(FetchTopic(name, partitions))
-        forgotten: list[tuple[str, Sequence[int]]] = []
+        forgotten: list[tuple[TopicKey, Sequence[int]]] = []
         if version >= 7:
             topic_count, at = read_count(view, at, flexible=flexible, each=3 if flexible else 6)
             for _ in range(topic_count):
-                name, at = read_name(view, at, flexible=flexible)
+                name, at = _read_topic(version, view, at)
                 partition_count, at = read_count(view, at, flexible=flexible, each=4)
                 partition_count = max(0, partition_count)
                 forgotten.append((name, struct.unpack_from(f">{partition_count}i", view, at)))
@@ -144,7 +185,11 @@ def decode_request(version: int, body: Body) -> FetchRequest:
         rack_id = ""
         if version >= 11:
             rack_id, at = read_name(view, at, flexible=flexible)
-        if flexible:
+        if version >= FIRST_WITH_REPLICA_STATE and view[at]:
+            tagged, at = read_tags(view, at)
+            if REPLICA_STATE_TAG in tagged:
+                replica_id, _ = _REPLICA_STATE.unpack_from(tagged[REPLICA_STATE_TAG])
+        elif flexible:
             at = skip_tags(view, at)
     except (struct.error, IndexError):
         raise MalformedFrame(f"a Fetch v{version} request of {len(view)} bytes is cut") from None
@@ -161,6 +206,25 @@ def decode_request(version: int, body: Body) -> FetchRequest:
         forgotten,
         rack_id,
     )
+
+
+def _read_topic(version: int, view: memoryview, at: int) -> tuple[TopicKey, int]:
+    if version < FIRST_WITH_IDS:
+        return read_name(view, at, flexible=version >= FIRST_FLEXIBLE)
+    topic_id = bytes(view[at : at + ID_BYTES])
+    if len(topic_id) < ID_BYTES:
+        raise IndexError
+    return topic_id, at + ID_BYTES
+
+
+def _topic(version: int, topic: TopicKey) -> bytes:
+    if isinstance(topic, str):
+        if version >= FIRST_WITH_IDS:
+            raise MalformedFrame(f"Fetch v{version} names topics by their ids, not by a name like {topic!r}")
+        return string(topic, flexible=version >= FIRST_FLEXIBLE)
+    if version < FIRST_WITH_IDS:
+        raise MalformedFrame(f"Fetch v{version} names topics by their names, not by their ids")
+    return topic
 
 
 def _read_wanted(version: int, view: memoryview, at: int) -> tuple[FetchPartition, int]:
@@ -183,14 +247,14 @@ def _read_wanted(version: int, view: memoryview, at: int) -> tuple[FetchPartitio
 def encode_request(version: int, request: FetchRequest) -> bytes:
     """Return the request's body; fields that the version lacks are left out. Raises `UnsupportedVersion`."""
     flexible = _is_flexible(version)
-    out = [
-        _HEAD.pack(request.replica_id, request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level),
-    ]
+    head = (request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level)
+    has_state = version >= FIRST_WITH_REPLICA_STATE
+    out = [_HEAD_15.pack(*head) if has_state else _HEAD.pack(request.replica_id, *head)]
     if version >= 7:
         out.append(_SESSION.pack(request.session_id, request.session_epoch))
     out.append(count(len(request.topics), flexible=flexible))
     for name, partitions in request.topics:
-        out += (string(name, flexible=flexible), count(len(partitions), flexible=flexible))
+        out += (_topic(version, name), count(len(partitions), flexible=flexible))
         for index, offset, most, epoch, log_start, last_epoch in partitions:
             if flexible:
                 out += (_WANTED_12.pack(index, epoch, offset, last_epoch, log_start, most), NO_TAGS)
@@ -205,13 +269,15 @@ def encode_request(version: int, request: FetchRequest) -> bytes:
     if version >= 7:
         out.append(count(len(request.forgotten), flexible=flexible))
         for name, indexes in request.forgotten:
-            out += (string(name, flexible=flexible), count(len(indexes), flexible=flexible))
+            out += (_topic(version, name), count(len(indexes), flexible=flexible))
             out.append(struct.pack(f">{len(indexes)}i", *indexes))
             if flexible:
                 out.append(NO_TAGS)
     if version >= 11:
         out.append(string(request.rack_id, flexible=flexible))
-    if flexible:
+    if has_state and request.replica_id != -1:
+        out.append(tags([(REPLICA_STATE_TAG, _REPLICA_STATE.pack(request.replica_id, -1) + NO_TAGS)]))
+    elif flexible:
         out.append(NO_TAGS)
     return b"".join(out)
 
@@ -229,9 +295,9 @@ def encode_response(version: int, response: FetchResponse) -> list[Sized]:
         out += _ERROR_SESSION.pack(response.error_code, response.session_id)
     out += count(len(response.topics), flexible=flexible)
     for name, partitions in response.topics:
-        out += string(name, flexible=flexible)
+        out += _topic(version, name)
         out += count(len(partitions), flexible=flexible)
-        for index, error_code, high_watermark, stable_offset, log_start_offset, records, aborted, replica in partitions:
+        for index, error_code, high_watermark, stable_offset, log_start_offset, records, aborted, replica, leader in partitions:
             size = -1 if records is None else len(records)
             if aborted is None and replica == -1:
                 out += partition_front(version, index, error_code, high_watermark, stable_offset, log_start_offset, size)
@@ -247,11 +313,15 @@ def encode_response(version: int, response: FetchResponse) -> list[Sized]:
             if size > 0 and records is not None:
                 chunks += (bytes(out), records)
                 out = bytearray()
-            if flexible:
+            if leader is not None and version >= FIRST_WITH_LEADERS:
+                out += tags([(LEADER_TAG, leader_bytes(leader))])
+            elif flexible:
                 out += NO_TAGS
         if flexible:
             out += NO_TAGS
-    if flexible:
+    if response.endpoints and version >= FIRST_WITH_LEADERS:
+        out += tags([(ENDPOINTS_TAG, endpoints_bytes(response.endpoints))])
+    elif flexible:
         out += NO_TAGS
     if out:
         chunks.append(bytes(out))
@@ -266,13 +336,13 @@ def partition_front(
     For a partition without aborted transactions and preferred replica, which is every one of a server without transactions. Hot:
     once for each partition of a response.
     """
-    if version == 12:
+    if version >= FIRST_FLEXIBLE:
         size += 1
         if 1 << 14 <= size < _LONGEST_SHORT:
             length = _SHORT_SIZE.pack(size & 0x7F | 0x80, size >> 7 & 0x7F | 0x80, size >> 14)
         else:
             length = unsigned(size)
-        return _PLAIN[12].pack(index, error_code, high_watermark, stable_offset, log_start_offset, 0, -1) + length
+        return _PLAIN[version].pack(index, error_code, high_watermark, stable_offset, log_start_offset, 0, -1) + length
     if version == 11:
         return _PLAIN[11].pack(index, error_code, high_watermark, stable_offset, log_start_offset, -1, -1) + _SIZE.pack(size)
     if version >= 5:
@@ -301,7 +371,7 @@ def decode_response(version: int, body: Body) -> FetchResponse:
         topic_count, at = read_count(view, at, flexible=flexible, each=3 if flexible else 6)
         topics = []
         for _ in range(topic_count):
-            name, at = read_name(view, at, flexible=flexible)
+            name, at = _read_topic(version, view, at)
             partition_count, at = read_count(view, at, flexible=flexible, each=_ANSWER_4.size)
             partitions = []
             for _ in range(partition_count):
@@ -345,9 +415,9 @@ def _read_answer(version: int, view: memoryview, at: int, flexible: bool) -> tup
 
 
 def _is_flexible(version: int) -> bool:
-    if not MIN_VERSION <= version <= MAX_VERSION:
+    if not MIN_VERSION <= version <= MAX_SERVED:
         raise UnsupportedVersion(
-            f"Fetch version {version} is not spoken here, {MIN_VERSION} to {MAX_VERSION} are",
+            f"Fetch version {version} is not spoken here, {MIN_VERSION} to {MAX_SERVED} are",
             api_key=API_KEY,
             version=version,
         )

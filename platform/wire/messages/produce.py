@@ -35,6 +35,7 @@ from ..primitives import (
     string,
     tags,
 )
+from .leader_hints import endpoints_bytes, leader_bytes
 
 API_KEY = 0
 MIN_VERSION = 3
@@ -112,7 +113,6 @@ _ACKS_TIMEOUT_BYTE = struct.Struct(">hiB")
 _INDEX_BYTE = struct.Struct(">iB")
 _INDEX_SIZE = struct.Struct(">ii")
 _NEW = tuple.__new__
-_LEADER = struct.Struct(">ii")
 _ANSWER = struct.Struct(">ihqq")
 _ANSWER_5 = struct.Struct(">ihqqq")
 _ANSWER_8 = struct.Struct(">ihqqqih")
@@ -278,7 +278,7 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
                     _ANSWER_5.pack(index, error_code, base_offset, appended_ms, log_start_offset),
                     count(0, flexible=True),
                     string(message, flexible=True),
-                    tags([(LEADER_TAG, _LEADER.pack(*leader) + NO_TAGS)]),
+                    tags([(LEADER_TAG, leader_bytes(leader))]),
                 )
             elif message is None:
                 if flexible:
@@ -297,17 +297,10 @@ def encode_response(version: int, response: ProduceResponse) -> bytes:
             out.append(NO_TAGS)
     out.append(INT.pack(response.throttle_time_ms))
     if response.endpoints and version >= FIRST_WITH_LEADERS:
-        out.append(tags([(ENDPOINTS_TAG, _endpoints(response.endpoints))]))
+        out.append(tags([(ENDPOINTS_TAG, endpoints_bytes(response.endpoints))]))
     elif flexible:
         out.append(NO_TAGS)
     return b"".join(out)
-
-
-def _endpoints(endpoints: Mapping[int, tuple[str, int]]) -> bytes:
-    return count(len(endpoints), flexible=True) + b"".join(
-        INT.pack(broker_id) + string(host, flexible=True) + INT.pack(port) + string(None, flexible=True) + NO_TAGS
-        for broker_id, (host, port) in sorted(endpoints.items())
-    )
 
 
 def decode_response(version: int, body: Body) -> ProduceResponse:

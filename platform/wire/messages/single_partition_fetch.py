@@ -14,12 +14,13 @@ from .fetch import (
     FetchResponsePartition,
     FetchResponseTopic,
     FetchTopic,
+    TopicKey,
     encode_request,
     encode_response,
     partition_front,
 )
 
-_OFFSET_FROM_END = {4: 12, 5: 20, 6: 20, 7: 24, 8: 24, 9: 24, 10: 24, 11: 26, 12: 29}
+_OFFSET_FROM_END = {4: 12, 5: 20, 6: 20, 7: 24, 8: 24, 9: 24, 10: 24, 11: 26, **dict.fromkeys(range(12, 17), 29)}
 """Where the offset of a request's one partition begins, nothing forgotten, no rack, no tagged fields."""
 
 
@@ -28,9 +29,11 @@ class SinglePartitionFetch(NamedTuple):
 
     version: int
     request: FetchRequest
-    topic: str
+    topic: TopicKey
     index: int  # type: ignore[assignment]  # Kafka's own word; hides tuple.index, which no caller uses on a message
     partition_max_bytes: int
+    current_leader_epoch: int
+    """The one that the client knows, -1 for none."""
     front: bytes
     """What each answer's body begins with, up to the partition."""
     tail: bytes
@@ -74,4 +77,6 @@ def recognise(version: int, body: bytes, request: FetchRequest) -> SinglePartiti
     empty = FetchResponsePartition(wanted.index, 0, 0, 0, 0)
     body = b"".join(encode_response(version, FetchResponse([FetchResponseTopic(name, [empty])])))  # type: ignore[arg-type]  # no records
     front = body[: -len(partition_front(version, wanted.index, 0, 0, 0, 0, 0) + tail)]
-    return SinglePartitionFetch(version, request, name, wanted.index, wanted.partition_max_bytes, front, tail)
+    return SinglePartitionFetch(
+        version, request, name, wanted.index, wanted.partition_max_bytes, wanted.current_leader_epoch, front, tail
+    )

@@ -4,11 +4,15 @@ import os
 import resource
 import select
 import socket
+import ssl
+import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from headrace.coordination.polling import PollingHandler
+from tests.support.certificates import Authority
 
 
 @pytest.fixture
@@ -74,3 +78,30 @@ def test_a_wait_makes_no_descriptor(pair: tuple[socket.socket, socket.socket], m
 
     monkeypatch.setattr(select, "epoll", refused)
     assert PollingHandler().select([], [pair[0]], [], 1) == ([], [pair[0]], [])
+
+
+def test_what_tls_has_decrypted_already_can_be_read(tmp_path: Path) -> None:
+    """Two responses in one TLS record: when the first is read, the descriptor has nothing more, and the second is in OpenSSL."""
+    authority = Authority(tmp_path)
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    server.load_cert_chain(*authority.issue("server", hosts=("127.0.0.1",)))
+    client = ssl.create_default_context(cafile=str(authority.file))
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def serve() -> None:
+            with server.wrap_socket(listening.accept()[0], server_side=True) as connection:
+                connection.sendall(b"ab")
+                connection.recv(1)
+
+        serving = threading.Thread(target=serve, daemon=True)
+        serving.start()
+        waits = PollingHandler()
+        waits.use_tls(lambda: client)
+        address, timeout_s = listening.getsockname(), 30
+        with waits.create_connection(address=address, hostname="127.0.0.1", timeout=timeout_s) as connection:
+            assert waits.select([connection], [], [], 30)[0] == [connection]
+            assert connection.recv(1) == b"a"
+            assert waits.select([connection], [], [], 0)[0] == [connection]
+            assert connection.recv(1) == b"b"
+            connection.sendall(b"x")
+        serving.join(30)

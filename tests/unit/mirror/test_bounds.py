@@ -47,7 +47,7 @@ class NoPositions:
 def forwarder_of(reporter: RangeReporter, quarantine: Any = None, destination: Any = None) -> Forwarder:
     """Return one of identical copies. Its clusters do not answer."""
     cluster, clock = Cluster("127.0.0.1:1"), ManualClock(1_000)
-    destination = destination or Destination(cluster, None, None)  # type: ignore[arg-type]  # no topic is made here
+    destination = destination or Destination(cluster)
     destination.cluster = cluster
     copies, governor, counting = Copies(clock), Governor(), Counting(reporter, NoPositions(), quarantine)
     return Forwarder(
@@ -154,7 +154,7 @@ def test_what_the_source_cannot_serve_is_told_as_corrupt_unless_the_destination_
     ],
 )
 def test_an_answer_is_waited_out_or_stops_the_partition(code: ErrorCode, is_passing: bool) -> None:
-    destination = Destination(Cluster("127.0.0.1:1"), None, None)  # type: ignore[arg-type]
+    destination = Destination(Cluster("127.0.0.1:1"))
     append = Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)
     ended = destination._result(append, ProduceResponsePartition(0, code, error_message="said the broker"))
     assert ended.error is not None
@@ -163,14 +163,14 @@ def test_an_answer_is_waited_out_or_stops_the_partition(code: ErrorCode, is_pass
 
 
 def test_an_answer_that_leaves_a_partition_out_is_no_acknowledgement() -> None:
-    destination = Destination(Cluster("127.0.0.1:1"), None, None)  # type: ignore[arg-type]
+    destination = Destination(Cluster("127.0.0.1:1"))
     append = Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)
     assert destination._result(append, None).error is not None
     assert destination._result(append, ProduceResponsePartition(0, 0)).error is None
 
 
 def test_what_cannot_be_sent_is_told_when_it_is_asked_for() -> None:
-    destination = Destination(Cluster("127.0.0.1:1", request_timeout_ms=500), None, None)  # type: ignore[arg-type]
+    destination = Destination(Cluster("127.0.0.1:1", request_timeout_ms=500))
     destination.begin([Append(name=NAME, batches=[batch_at(0, 0)], conditional_start=0)])
     assert destination.is_busy
     ended = destination.finish()

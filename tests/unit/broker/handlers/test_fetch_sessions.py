@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, event, given, settings
 from hypothesis import strategies as st
 
-from headrace.broker.handlers import fetch as fetch_handler
+from headrace.broker.handlers import fetch_collecting
 from headrace.broker.handlers.fetch_sessions import LOOK_EVERY_MS, UNUSED_MS, FetchSession, FetchSessions, next_epoch
 from headrace.broker.metrics import BrokerMetrics
 from headrace.wire.errors import ErrorCode
@@ -69,7 +69,7 @@ class SessionClient:
         response = fetch.decode_response(self.version, body)
         assert response.error_code == 0, ErrorCode(response.error_code).name
         self.session_id, self.epoch = response.session_id, self.epoch + 1
-        told = {(topic.name, answer.index): answer for topic in response.topics for answer in topic.partitions}
+        told = {(str(topic.name), answer.index): answer for topic in response.topics for answer in topic.partitions}
         self.known |= told
         return told
 
@@ -267,7 +267,7 @@ def test_a_wake_up_looks_only_at_what_has_news(tmp_path: Path, count: int) -> No
         client = SessionClient(raw)
         wanted = {("wide", index): 0 for index in range(count)}
         client.ask(wanted)
-        with mock.patch.object(fetch_handler, "_read", wraps=fetch_handler._read) as read:
+        with mock.patch.object(fetch_collecting, "_read", wraps=fetch_collecting._read) as read:
             client.ask(wanted, max_wait_ms=1)
             assert read.call_count == 0
             client.send(wanted, max_wait_ms=60_000)

@@ -26,7 +26,7 @@ def client(broker: ServingBroker) -> Iterator[RawClient]:
 
 
 @pytest.mark.parametrize(
-    ("api_key", "version"), [(1, 13), (22, 5), (26, 3), (41, 2), (66, 0), (60, 2), (68, 0), (71, 0), (3, 13)]
+    ("api_key", "version"), [(1, 17), (22, 5), (26, 3), (41, 2), (66, 0), (60, 2), (68, 0), (71, 0), (3, 13)]
 )
 def test_what_is_not_served_is_answered_in_its_own_shape_and_the_connection_goes_on(
     client: RawClient, api_key: int, version: int

@@ -52,8 +52,10 @@ def test_the_list_keeps_no_epoch_without_a_batch() -> None:
     assert cut_epochs(found, 50) == epochs((1, 0))
 
 
-def candidate(broker_id: int, end: int, epoch: int, *, damaged: tuple[tuple[int, int], ...] = ()) -> recovery.Candidate:
-    log = LogFacts(end_offset=end, epochs=epochs((epoch, 0)))
+def candidate(
+    broker_id: int, end: int, epoch: int, *, start: int = 0, damaged: tuple[tuple[int, int], ...] = ()
+) -> recovery.Candidate:
+    log = LogFacts(end_offset=end, log_start_offset=start, epochs=epochs((epoch, 0)))
     return recovery.Candidate(broker_id=broker_id, lives=Lives(memory="m", disk="d"), log=log, damaged=damaged)
 
 
@@ -63,6 +65,12 @@ def test_the_newest_epoch_goes_on_then_the_longest_undamaged_log() -> None:
     assert plan.chosen == 2
     assert plan.start_offset == 900 + recovery.UNKNOWN_BYTES
     assert plan.lost[3] == ((0, 100), (350, plan.start_offset))
+
+
+def test_what_one_replica_knows_as_deleted_stays_deleted() -> None:
+    node = State(members=(Member(broker_id=1, life="memory:gone"),), replicas=(1, 2, 3))
+    plan = recovery.plan(node, [candidate(1, 900, 4, start=300), candidate(2, 800, 5)])
+    assert (plan.chosen, plan.log_start_offset) == (2, 300)
 
 
 def test_a_recovery_waits_until_each_member_was_heard() -> None:

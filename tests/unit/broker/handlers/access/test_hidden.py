@@ -265,6 +265,22 @@ def test_a_fetch_session_is_held_to_the_rights_of_who_uses_it(broker: ServingBro
     assert second[TOPIC].records
 
 
+@pytest.mark.parametrize("version", [13, 16])
+def test_an_id_gives_no_more_rights_than_the_name(broker: ServingBroker, client: RawClient, version: int) -> None:
+    from headrace.wire.messages import fetch
+
+    ids = {name: broker.topics.catalog.topics[name].topic_id.bytes for name in (TOPIC, OTHER)}
+    broker.set_rules([right(Operation.READ, Resource.TOPIC, TOPIC)])
+    topics = [fetch.FetchTopic(topic, [fetch.FetchPartition(0, 0, 1 << 20)]) for topic in (*ids.values(), b"?" * 16)]
+    for some in (topics, topics[:1], topics[1:2]):
+        asked = fetch.encode_request(version, fetch.FetchRequest(0, 1, 1 << 26, some))
+        for _ in range(2):  # decoded, then from the cache of requests
+            answer = fetch.decode_response(version, client.request(1, version, asked))
+            found = {topic.name: topic.partitions[0].error_code for topic in answer.topics}
+            expected = {ids[TOPIC]: NONE, ids[OTHER]: DENIED, b"?" * 16: ErrorCode.UNKNOWN_TOPIC_ID}
+            assert found == {topic.name: expected[topic.name] for topic in some if isinstance(topic.name, bytes)}
+
+
 def test_a_super_user_may_do_everything(tmp_path_factory: pytest.TempPathFactory) -> None:
     settings = {**SETTINGS, "super.users": "User:root;User:ANONYMOUS"}
     with (
