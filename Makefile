@@ -8,6 +8,7 @@ PORT_SHIFT    ?= 0
 HEADRACE_HOME ?= .headrace
 ENGINE        ?=
 BROKERS       ?=
+SECURE        ?=
 LOG           ?=
 KEEP          ?=
 RESULTS       ?=
@@ -16,6 +17,8 @@ export PORT_SHIFT HEADRACE_HOME KEEP LOG
 export HEADRACE_ENGINE := $(or $(ENGINE),$(HEADRACE_ENGINE))
 # How many brokers the live cluster has: 1, or up to 3 with replicated topics. Without it, what the home was made with.
 export HEADRACE_BROKERS := $(or $(BROKERS),$(HEADRACE_BROKERS))
+# Everything over TLS, with logins and the least rights of each role. Without it, as the home was made.
+export HEADRACE_SECURE := $(or $(SECURE),$(HEADRACE_SECURE))
 
 # Prints what this machine lacks, one line each, before anything is installed or started.
 preflight = @$(PYTHON) -I -c 'import fcntl, shutil' 2>/dev/null || \
@@ -39,12 +42,12 @@ $(STAMP): requirements.lock pyproject.toml native/pyproject.toml $(wildcard nati
 	@$(PYTHON) -I platform/local/environment.py
 	$(eval is_built_now := yes)
 
-demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, ENGINE=kafka, BROKERS=3, PORT_SHIFT=n, HEADRACE_HOME=dir)
+demo: ## Send real events through the whole pipeline and audit them (LOG=access.log, KEEP=1, ENGINE=kafka, BROKERS=3, SECURE=1, PORT_SHIFT=n, HEADRACE_HOME=dir)
 	$(preflight) demo
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
 
-up: ## Start the platform and return when everything is ready (BROKERS=3: the live cluster has three brokers)
+up: ## Start the platform and return when everything is ready (BROKERS=3: the live cluster has three brokers; SECURE=1: TLS, logins and rights)
 	$(preflight) up
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace up
@@ -69,8 +72,8 @@ lint unit contract search fuzz integration crash power e2e kafka security: insta
 simulate: install ## Search on for a run in which replicas lose or change a record, to a million; resumes where it stopped (SEED=n plays one)
 	@$(BIN)/python -m tests.simulate $(if $(SEED),--seed $(SEED))
 
-faults: install ## Kill, freeze and stop three brokers under load for 50 rounds; compare every record and the bytes of the logs (ROUNDS=n SEED=n)
-	@$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
+faults: install ## Kill, freeze, cut off and fill up three brokers under load for 50 rounds; compare every record and the bytes of the logs (ROUNDS=n SEED=n FROM=n)
+	@$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED)) $(if $(FROM),--from-round $(FROM))
 
 audit-search: install ## Search on for a history in which the audit is wrong, to a million; resumes where it stopped (SEED=n plays one)
 	@$(BIN)/python -m tests.search.audit $(if $(SEED),--seed $(SEED))

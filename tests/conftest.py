@@ -19,7 +19,7 @@ from tests.support.zookeeper import ZooKeeperProcess
 # What one test's registry said is nothing to the next one on the same port; the tests of the default name a folder.
 os.environ["HEADRACE_SCHEMA_CACHE"] = "off"
 
-OF_MAKE = ("PORT_SHIFT", "HEADRACE_HOME", "KEEP", "LOG", "HEADRACE_ENGINE", "HEADRACE_BROKERS")
+OF_MAKE = ("PORT_SHIFT", "HEADRACE_HOME", "KEEP", "LOG", "HEADRACE_ENGINE", "HEADRACE_BROKERS", "HEADRACE_SECURE")
 """What `make` exports for the platform that it starts. A test says for itself which platform it means."""
 for name in (*OF_MAKE, "HEADRACE_PROCESS_TABLE"):
     os.environ.pop(name, None)

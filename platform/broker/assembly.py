@@ -58,7 +58,10 @@ from .partitions.topics import Topics
 from .partitions.tree_copies import TreeCopies
 from .quotas.quotas import Quotas
 from .replicas.asking import Peers
+from .replicas.damage import ReplicaDamage
+from .replicas.moves import Moves
 from .replicas.replicas import Replicas, Threads
+from .replicas.scrub import ScrubSettings
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
 
@@ -163,7 +166,19 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         note_states=lambda changed: topics.note_states(changed),
         wall_ms=now_ms,
         silent_ms=settings.replica_lag_time_max_ms,
+        peers=peers,
     )
+    moves = Moves(
+        loop,
+        replicas,
+        threads.states,
+        states,
+        lambda: topics.catalog,
+        registry.assign,
+        lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index),
+    )
+    scrub = ScrubSettings(interval_ms=settings.log_scrub_interval_ms, bytes_per_second=settings.log_scrub_bytes_per_second)
+    damage = ReplicaDamage(loop, replicas, peers, scrub)
     topics = Topics(
         data=settings.data,
         broker_id=settings.broker_id,
@@ -227,8 +242,10 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         producer_ids=producer_ids,
         disk=disk,
         replicas=replicas,
+        moves=moves,
         others=others,
         peers=peers,
+        damage=damage,
         cold_reads=cold_reads,
         advertised={},
         supported=SUPPORTED,
@@ -269,6 +286,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         session=session,
         api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()}},
         catalog=lambda: topics.catalog,
+        damage=damage.book.counts,
     )
     host.watch(parts)
 
@@ -292,6 +310,8 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
     started("copies of the tree", copies.stop)
     loop.post(producer_ids.stock_up)
     loop.post(replicas.start)
+    loop.post(damage.start)
+    loop.post(moves.start)
     retention.start()
     host.run_loop()
     started("loop", lambda: stop_loop(settings, machine, loop, host, server, replicas))
@@ -324,6 +344,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         started("watch", end)
     if (access := broker.access) is not None:
         started("access rules", access_rules.watch(lambda: loop.post(access.refresh)))
+    started("leaderships", lambda: hand_over(settings, machine, loop, host, replicas))
     return Assembled(
         ports=ports,
         advertised=broker.advertised,
@@ -333,6 +354,20 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         session=session,
         server=server,
     )
+
+
+def hand_over(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host, replicas: Replicas) -> None:
+    """Let other brokers lead what this one leads, within a quarter of the time that a stop may take."""
+    finished = machine.surroundings.event()
+
+    def done(left: int) -> None:
+        log.info("leaderships_handed_over", left=left)
+        finished.set()
+
+    within_ms = settings.shutdown_timeout_ms // 4
+    loop.post(lambda: replicas.leave(done, within_ms))
+    if not host.has_loop_ended():
+        finished.wait(within_ms / 1000 + 0.5)
 
 
 def stop_loop(

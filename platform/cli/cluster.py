@@ -3,9 +3,11 @@
 import argparse
 import json
 import sys
+from datetime import UTC, datetime
 
-from ..client.cluster_status import ClusterStatus, Kind, Problem, cluster_status, topics_to_ask
+from ..client.cluster_status import ClusterStatus, Kind, Problem, cluster_status, damage_remedy, topics_to_ask
 from ..client.connection.cluster import Cluster
+from ..client.damage import BrokerDamage, damage
 from ..client.errors import ClientError
 from ..client.topic_admin import ClusterDescription, describe_cluster, elect_preferred_leaders, settings_of_topics
 from .chosen_cluster import action, connected, options
@@ -77,9 +79,12 @@ def _status(arguments: argparse.Namespace) -> int:
     cluster = connected(arguments, "cluster")
     try:
         described = describe_cluster(cluster)
-        status = cluster_status(described, _min_insync(cluster, topics_to_ask(described)))
+        damaged, unanswered = damage(cluster, repaired_since_ms=0)
+        status = cluster_status(described, _min_insync(cluster, topics_to_ask(described)), damaged)
     finally:
         cluster.close()
+    for error in unanswered:
+        print(f"headrace cluster: damage is not known: {error}", file=sys.stderr)
     if arguments.json:
         print(json.dumps(_as_json(described, status)))
     else:
@@ -109,6 +114,8 @@ def _show(described: ClusterDescription, status: ClusterStatus) -> None:
         print(f"broker {broker_id}  IS NOT THERE  keeps {count}")
     for kind in Kind:
         _show_kind(kind, [one for one in status.problems if one.kind is kind])
+    _show_damaged(described, status.damaged)
+    _show_repaired(status.repaired)
     if status.is_well:
         print("all is well")
     for broker_id in status.missing_brokers:
@@ -128,11 +135,43 @@ def _show_kind(kind: Kind, problems: list[Problem]) -> None:
         print(f"  and {len(problems) - MOST_LINES} more: --json lists them")
 
 
+def _show_damaged(described: ClusterDescription, damaged: tuple[BrokerDamage, ...]) -> None:
+    if not damaged:
+        return
+    counts = _replica_counts(described)
+    print(f"\n{len(damaged)} damaged {'range' if len(damaged) == 1 else 'ranges'} of logs")
+    for one in damaged[:MOST_LINES]:
+        row = one.row
+        remedy = damage_remedy(one, counts.get((row.topic, row.partition), 1))
+        place = f"{row.topic}-{row.partition} on broker {one.broker_id}, offsets {row.from_offset} to {row.to_offset}"
+        print(f"  {place}, since {_time(row.at_ms)}: {row.reason}: {remedy}")
+    if len(damaged) > MOST_LINES:
+        print(f"  and {len(damaged) - MOST_LINES} more: --json lists them")
+
+
+def _show_repaired(repaired: tuple[BrokerDamage, ...]) -> None:
+    for broker_id in sorted({one.broker_id for one in repaired}):
+        mine = [one.row for one in repaired if one.broker_id == broker_id]
+        count, records, last = len(mine), sum(row.records for row in mine), max(row.at_ms for row in mine)
+        print(
+            f"broker {broker_id} repaired {count} damaged ranges ({records} records), the last at {_time(last)}: look at its disk"
+        )
+
+
+def _replica_counts(described: ClusterDescription) -> dict[tuple[str, int], int]:
+    return {(topic.name, one.partition): len(one.replicas) for topic in described.topics for one in topic.partitions}
+
+
+def _time(at_ms: int) -> str:
+    return "the start or later" if at_ms <= 0 else datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+
+
 def _ids(ids: tuple[int, ...]) -> str:
     return ",".join(map(str, ids)) or "none"
 
 
 def _as_json(described: ClusterDescription, status: ClusterStatus) -> dict[str, object]:
+    counts = _replica_counts(described)
     return {
         "cluster_id": described.cluster_id,
         "is_well": status.is_well,
@@ -151,5 +190,31 @@ def _as_json(described: ClusterDescription, status: ClusterStatus) -> dict[str, 
                 "remedy": one.remedy,
             }
             for one in status.problems
+        ],
+        "damaged": [
+            {
+                "kind": one.row.kind.name.lower(),
+                "topic": one.row.topic,
+                "partition": one.row.partition,
+                "broker_id": one.broker_id,
+                "from_offset": one.row.from_offset,
+                "to_offset": one.row.to_offset,
+                "since_ms": one.row.at_ms or None,
+                "reason": one.row.reason,
+                "remedy": damage_remedy(one, counts.get((one.row.topic, one.row.partition), 1)),
+            }
+            for one in status.damaged
+        ],
+        "repaired": [
+            {
+                "topic": one.row.topic,
+                "partition": one.row.partition,
+                "broker_id": one.broker_id,
+                "from_offset": one.row.from_offset,
+                "to_offset": one.row.to_offset,
+                "records": one.row.records,
+                "at_ms": one.row.at_ms,
+            }
+            for one in status.repaired
         ],
     }

@@ -18,4 +18,10 @@ def run(arguments: argparse.Namespace) -> int:
     layout = layout_of(arguments)
     started = control.up(layout, timeout_ms=arguments.timeout * 1000, progress=lambda line: print(line, file=sys.stderr))
     print(f"the platform in {layout.home} {'is up' if started else 'was up already'}; console: {layout.console_url}/")
+    if layout.is_secured:
+        folder = layout.security / "operator"
+        print(
+            f"it is secured (docs/RIGHTS.md): commands reach it with --client-config {folder}/client.properties "
+            f"and --zookeeper-config {folder}/zookeeper.properties"
+        )
     return 0

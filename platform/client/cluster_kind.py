@@ -29,6 +29,11 @@ def counts_records(cluster: Cluster) -> bool:
     return True
 
 
+def is_headrace(connection: Connection) -> bool:
+    """Return whether this broker announces itself as one of this platform. Raises ClientError if it does not answer."""
+    return control.BYTE_OFFSETS in _features(connection)
+
+
 def _features(connection: Connection) -> set[str]:
     key = control.API_VERSIONS_KEY
     if connection.version(key, 0, _WITH_FEATURES) < _WITH_FEATURES:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from ..wire.messages.describe_damage import Kind as DamageKind
+from .damage import BrokerDamage
 from .topic_admin import ClusterDescription, PartitionPlace
 
 
@@ -44,10 +46,14 @@ class ClusterStatus:
     """Brokers that have replicas and are not there, with their number of replicas."""
     problems: tuple[Problem, ...]
     """By kind, then by topic and partition."""
+    damaged: tuple[BrokerDamage, ...] = ()
+    """Ranges of logs that brokers know to be damaged."""
+    repaired: tuple[BrokerDamage, ...] = ()
+    """Ranges that brokers repaired since they started: no fault, but a disk may be failing."""
 
     @property
     def is_well(self) -> bool:
-        return not self.missing_brokers and not any(one.kind.is_fault for one in self.problems)
+        return not self.missing_brokers and not self.damaged and not any(one.kind.is_fault for one in self.problems)
 
 
 def topics_to_ask(cluster: ClusterDescription) -> list[str]:
@@ -59,8 +65,19 @@ def topics_to_ask(cluster: ClusterDescription) -> list[str]:
     ]
 
 
-def cluster_status(cluster: ClusterDescription, min_insync: Mapping[str, int]) -> ClusterStatus:
-    """Return what is wrong. `min_insync` has the setting of the topics in `topics_to_ask`."""
+def damage_remedy(one: BrokerDamage, replica_count: int) -> str:
+    """Return what to do about a damaged range of a partition with so many replicas."""
+    if one.row.kind is DamageKind.UNDECIDED:
+        return "the replicas differ, and none is right by a majority: see the runbook of damaged logs"
+    if replica_count > 1:
+        return "it is repaired from another replica within seconds; if not, see the runbook of damaged logs"
+    return "there is no other replica to repair it from: the records are in the mirror's copy, or lost"
+
+
+def cluster_status(
+    cluster: ClusterDescription, min_insync: Mapping[str, int], damaged: Iterable[BrokerDamage] = ()
+) -> ClusterStatus:
+    """Return what is wrong. `min_insync` has the setting of the topics in `topics_to_ask`; `damaged` is what brokers say."""
     live = set(cluster.brokers)
     held = Counter(
         broker_id for topic in cluster.topics for one in topic.partitions for broker_id in one.replicas if broker_id not in live
@@ -73,7 +90,13 @@ def cluster_status(cluster: ClusterDescription, min_insync: Mapping[str, int]) -
     ]
     order = list(Kind)
     problems.sort(key=lambda one: (order.index(one.kind), one.topic, one.place.partition))
-    return ClusterStatus(missing_brokers=dict(sorted(held.items())), problems=tuple(problems))
+    found = sorted(damaged)
+    return ClusterStatus(
+        missing_brokers=dict(sorted(held.items())),
+        problems=tuple(problems),
+        damaged=tuple(one for one in found if one.row.kind is not DamageKind.REPAIRED),
+        repaired=tuple(one for one in found if one.row.kind is DamageKind.REPAIRED),
+    )
 
 
 def _problems(topic: str, place: PartitionPlace, live: set[int], min_insync_replicas: int) -> Iterator[Problem]:

@@ -39,7 +39,7 @@ class ReplicaState:
     """Leader epoch and the first offset that may hold a batch of it, ascending."""
     replicas: tuple[int, ...] = ()
     targets: tuple[int, ...] = ()
-    """The replicas that a reassignment adds."""
+    """The whole list of replicas that a reassignment wants, empty when none is under way."""
     lost: tuple[tuple[int, int], ...] = ()
     """Half-open ranges of offsets that recoveries gave up."""
     version: int = 0
@@ -83,7 +83,7 @@ class ReplicaStates:
     def create_missing(self, topic_id: UUID, replicas: Mapping[int, Sequence[int]]) -> None:
         """Make the nodes of a topic's partitions that have none: `replicas` has the brokers of each. Raises CoordinationError."""
         wanted = {
-            paths.replica_state(id_word(topic_id), partition): encode(ReplicaState(replicas=tuple(ids)))
+            paths.replica_state(id_word(topic_id), partition): encode(ReplicaState(replicas=tuple(dict.fromkeys(ids))))
             for partition, ids in replicas.items()
         }
         for outcome in self._session.tree.create_many(wanted).values():

@@ -31,7 +31,7 @@ class TopicInfo:
 
     topic: str
     partitions: Mapping[int, tuple[int, ...]]
-    """Partition -> broker ids, the preferred leader first."""
+    """Partition -> broker ids, the preferred leader first. A replicated partition with one replica has its broker twice."""
     config: Mapping[str, str]
     version: int
     """The node's version. Two reads of one topic with the same version have the same value."""
@@ -157,6 +157,25 @@ class TopicRegistry:
                 continue
             return True
         raise VersionConflict("extend", paths.topic(topic))
+
+    def assign(self, topic: str, topic_id: UUID, replicas: Mapping[int, Sequence[int]]) -> bool:
+        """Name other brokers for some of the topic's partitions. Return False when there is no such topic with this id."""
+        for _ in range(ATTEMPTS):
+            info = self.read(topic)
+            if info is None or info.topic_id != topic_id:
+                return False
+            changed = {partition: tuple(ids) for partition, ids in replicas.items() if partition in info.partitions}
+            partitions = {**info.partitions, **changed}
+            if partitions == info.partitions:
+                return True
+            try:
+                self._session.tree.write(
+                    paths.topic(topic), _write(partitions, info.config, info.stored_id), version=info.version
+                )
+            except VersionConflict:
+                continue
+            return True
+        raise VersionConflict("assign", paths.topic(topic))
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
         """Call `callback` on the session's thread, now and after any topic appeared, disappeared or changed. Return what ends the

@@ -20,9 +20,9 @@ def command(*words: str) -> list[str]:
     return [sys.executable, "-m", "headrace.cli.main", *words]
 
 
-def environment(layout: Layout) -> Mapping[str, str]:
-    """Return the environment in which every Headrace process finds this platform."""
-    return {**os.environ, **layout.environment()}
+def environment(layout: Layout, role: str = "operator") -> Mapping[str, str]:
+    """Return the environment in which every Headrace process finds this platform. `role`: as whom it comes, where that counts."""
+    return {**os.environ, **layout.environment(), **layout.as_role(role)}
 
 
 def output_of(layout: Layout, *words: str) -> str:

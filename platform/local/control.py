@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable
 
 from ..errors import HeadraceError
-from ..runtime.layout import BROKERS_FILE, ENGINE_FILE, Layout
+from ..runtime.layout import BROKERS_FILE, ENGINE_FILE, SECURED_FILE, Layout
 from ..runtime.whole_file import replace_file
 from . import preflight
 from .interrupts import held
 from .kafka import jars
+from .security import files
 from .supervisor.state import PlatformState, ProcessState, is_supervisor, read_held, read_platform, write_held
 
 TURN_S = 0.05
@@ -59,12 +60,16 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
         return False
     if layout.engine == "kafka":
         jars.fetched(progress)
+    _check_secured(layout)
     # Stores, logs and secrets are the user's own; what other users may read, they give away themselves.
     layout.home.mkdir(mode=0o700, parents=True, exist_ok=True)
     layout.logs.mkdir(parents=True, exist_ok=True)
     replace_file(layout.home / ENGINE_FILE, f"{layout.engine}\n".encode())
     if layout.brokers > 1:
         replace_file(layout.home / BROKERS_FILE, f"{layout.brokers}\n".encode())
+    if layout.is_secured:
+        replace_file(layout.home / SECURED_FILE, b"1\n")
+        files.make_current(layout.security)
     supervisor: subprocess.Popen[bytes] | None = None
     try:
         with held(), (layout.logs / "supervisor.log").open("ab") as output:
@@ -83,6 +88,18 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
             _end(supervisor)
         raise
     return True
+
+
+def _check_secured(layout: Layout) -> None:
+    """Raise PlatformError where SECURE=1 does not fit the engine or the home."""
+    if not layout.is_secured:
+        return
+    if layout.engine == "kafka":
+        raise PlatformError("SECURE=1 is for our own broker: leave ENGINE=kafka away (`make test-security` secures Apache Kafka)")
+    if (layout.home / ENGINE_FILE).exists() and not (layout.home / SECURED_FILE).exists():
+        raise PlatformError(
+            f"{layout.home} (HEADRACE_HOME) has the data of a platform without SECURE=1: name another with HEADRACE_HOME=..."
+        )
 
 
 def _await_ready(

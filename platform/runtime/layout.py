@@ -23,6 +23,8 @@ ENGINE_FILE = "engine"
 
 BROKERS_FILE = "brokers"
 """In the home, from its first `up` on: how many brokers the live cluster has."""
+SECURED_FILE = "secured"
+"""In the home of a platform that was made with SECURE=1."""
 MOST_BROKERS = 3
 _LIVE_PORTS = (9092, 9292, 9392)
 """Of the live cluster's brokers, in the order of their ids."""
@@ -100,13 +102,15 @@ class Layout:
     engine: Engine = "headrace"
     brokers: int = 1
     """Of the live cluster."""
+    is_secured: bool = False
+    """Whether its brokers and ZooKeepers speak TLS only, to users with the least rights of their roles."""
     elsewhere: tuple[tuple[str, str], ...] = ()
     """Names of `ELSEWHERE` → addresses, of what does not run on this machine."""
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> "Layout":
-        """Return the layout that `HEADRACE_HOME` (default `.headrace`), `PORT_SHIFT` (default 0), `HEADRACE_ENGINE` (default:
-        the home's own, else `headrace`) and `HEADRACE_BROKERS` (default: the home's own, else 1) name.
+        """Return the layout that `HEADRACE_HOME` (default `.headrace`) and `PORT_SHIFT` (default 0) name, and, each by default
+        the home's own, `HEADRACE_ENGINE` (else `headrace`), `HEADRACE_BROKERS` (else 1) and `HEADRACE_SECURE` (else no).
         """
         environment = os.environ if environment is None else environment
         shift = environment.get("PORT_SHIFT", "") or "0"
@@ -118,14 +122,32 @@ class Layout:
         elsewhere = tuple((name, environment[name]) for name in ELSEWHERE if environment.get(name))
         asked = environment.get("HEADRACE_BROKERS", "")
         brokers = known_brokers(asked) if asked else brokers_of(home)
-        return cls(home=home, port_shift=int(shift), engine=known_engine(named), brokers=brokers, elsewhere=elsewhere)
+        is_secured = environment.get("HEADRACE_SECURE", "") not in ("", "0") or (home / SECURED_FILE).exists()
+        return cls(
+            home=home,
+            port_shift=int(shift),
+            engine=known_engine(named),
+            brokers=brokers,
+            is_secured=is_secured,
+            elsewhere=elsewhere,
+        )
 
     def environment(self) -> dict[str, str]:
         """Return the variables that give a child process this same layout."""
         words = {"HEADRACE_HOME": str(self.home), "PORT_SHIFT": str(self.port_shift), "HEADRACE_ENGINE": self.engine}
         if self.brokers > 1:
             words["HEADRACE_BROKERS"] = str(self.brokers)
+        if self.is_secured:
+            words["HEADRACE_SECURE"] = "1"
         return {**words, **dict(self.elsewhere)}
+
+    def as_role(self, role: str) -> dict[str, str]:
+        """Return the variables with which a process reaches this platform's brokers and ZooKeeper as a role; none where it is not
+        secured.
+        """
+        files = {"HEADRACE_CLIENT_CONFIG": "client.properties", "HEADRACE_ZOOKEEPER_CONFIG": "zookeeper.properties"}
+        paths = {name: self.security / role / file for name, file in files.items()} if self.is_secured else {}
+        return {name: str(path) for name, path in paths.items() if path.exists()}
 
     def port(self, unshifted: int) -> int:
         return unshifted + self.port_shift
@@ -186,6 +208,11 @@ class Layout:
     def run(self) -> Path:
         """Status files of the processes and the supervisor's own state."""
         return self.home / "run"
+
+    @property
+    def security(self) -> Path:
+        """What `headrace security init` has made for this platform."""
+        return self.home / "security"
 
     @property
     def warehouse(self) -> Path:

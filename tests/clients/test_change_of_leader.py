@@ -3,18 +3,20 @@
 import json
 import subprocess
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
-from tests.clients.building import java
+from tests.clients.building import HERE, java, run
+from tests.clients.positions.programs import Fixture, Program, python_with_aiokafka
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import Process, eventually
 
 COUNT, A_SECOND = 4_000, 400
-JS_COUNT = 1_000
+EACH_ITS_OWN_COUNT = 1_000
+"""Values that are sent one by one, each after the answer to the one before."""
 
 
 @pytest.fixture
@@ -92,20 +94,52 @@ def values_in(output: str) -> list[int]:
     return [int(one["value"]) for one in found if one["name"] == "record_data"]
 
 
-def test_kafkajs_idempotent_producer_and_its_group_go_on(three: BrokerCluster, node_folder: Path, tmp_path: Path) -> None:
+def kafkajs(fixture: Fixture) -> Program:
+    return Program(["node", "change_of_leader.mjs"], Path(str(fixture("node_folder"))))
+
+
+def go(client: str) -> Callable[[Fixture], Program]:
+    def built(fixture: Fixture) -> Program:
+        program = Path(str(fixture("build_folder"))) / "leaders"
+        run(["go", "build", "-o", str(program), "./leaders"], folder=HERE / "go")
+        return Program([str(program), client], program.parent)
+
+    return built
+
+
+def aiokafka(_: Fixture) -> Program:
+    return Program([python_with_aiokafka(), str(HERE / "aiokafka_leaders.py")], HERE)
+
+
+@pytest.mark.parametrize(
+    "built",
+    [
+        pytest.param(kafkajs, id="kafkajs"),
+        pytest.param(aiokafka, id="aiokafka"),
+        pytest.param(go("franz-go"), id="franz-go"),
+        pytest.param(go("sarama"), id="sarama"),
+    ],
+)
+def test_an_idempotent_producer_and_a_reader_go_on(
+    three: BrokerCluster, built: Callable[[Fixture], Program], request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """The programs check that no offset goes back, neither of what they send nor of what they read."""
+    program = built(request.getfixturevalue)
     topic = f"t_{uuid.uuid4().hex[:8]}"
     three.create(topic)
-    script = Process(
-        ["node", "change_of_leader.mjs"], tmp_path / "node", {"BOOTSTRAP": three.address, "TOPIC": topic, "COUNT": str(JS_COUNT)}
-    )
-    script.start(folder=node_folder)
+    words = {"BOOTSTRAP": three.address, "TOPIC": topic, "COUNT": str(EACH_ITS_OWN_COUNT)}
+    running = Process(program.command, tmp_path / "program", words)
+    running.start(folder=program.folder)
     try:
-        eventually(lambda: "read 100\n" in script.output(), within_ms=60_000, what="the consumer reads")
+        eventually(lambda: "read 100\n" in running.output(), within_ms=60_000, what="the consumer reads")
         killed = three.kill_leader(topic)
-        eventually(lambda: not script.is_running(), within_ms=90_000, what="all is sent and read")
+        eventually(lambda: not running.is_running(), within_ms=90_000, what="all is sent and read")
+    except AssertionError as late:
+        raise AssertionError(f"{late}: {running.output()[-3_000:]}") from None
     finally:
-        script.kill()
-    assert f"sent {JS_COUNT}, read {JS_COUNT} of them" in script.output(), script.output()[-3_000:]
-    assert values(three, topic, JS_COUNT) == [b"%d" % number for number in range(JS_COUNT)]
+        running.kill()
+    expected = f"sent {EACH_ITS_OWN_COUNT}, read {EACH_ITS_OWN_COUNT} of them"
+    assert expected in running.output(), running.output()[-3_000:]
+    assert values(three, topic, EACH_ITS_OWN_COUNT) == [b"%d" % number for number in range(EACH_ITS_OWN_COUNT)]
     three.brokers[killed].restart()
     three.await_in_sync(topic, 3)

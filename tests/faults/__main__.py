@@ -1,4 +1,6 @@
-"""Plays rounds of faults on three brokers: `python -m tests.faults --rounds 50 --seed 7`."""
+"""Plays rounds of faults on three brokers: `python -m tests.faults --rounds 50 --seed 7`. A finding names its round: the same
+seed with `--from-round` plays it again, on a new cluster.
+"""
 
 import argparse
 import sys
@@ -6,23 +8,38 @@ import tempfile
 import time
 from pathlib import Path
 
+from .cluster import Cluster
+from .kafka_cluster import KafkaCluster
 from .rounds import play
 
 
 def main() -> int:
     """Return 0 when nothing is wrong, 1 when something is."""
-    parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__, epilog="example: make faults ROUNDS=20")
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults", description=__doc__, epilog="example: make faults ROUNDS=20 SEED=7 FROM=12"
+    )
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--seed", type=int, default=int(time.time()))
+    parser.add_argument("--from-round", type=int, default=1, help="the first round to play, counted from 1")
+    parser.add_argument("--engine", choices=("headrace", "kafka"), default="headrace")
     words = parser.parse_args()
-    print(f"seed {words.seed}")
-    with tempfile.TemporaryDirectory() as folder:
+    print(f"seed {words.seed}", flush=True)
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         history, wrong = play(
-            Path(folder), seed=words.seed, rounds=words.rounds, tell=lambda line: print(line, flush=True), least=10 * words.rounds
+            Path(folder),
+            seed=words.seed,
+            rounds=words.rounds,
+            first=words.from_round,
+            tell=lambda line: print(line, flush=True),
+            least=10 * words.rounds,
+            is_wide=words.engine == "headrace",
+            make=KafkaCluster if words.engine == "kafka" else Cluster,
         )
     print(f"{len(history.acknowledged)} acknowledged, {len(history.unknown)} not known, {len(wrong)} faults")
     for fault in wrong:
         print(fault)
+    if wrong:
+        print(f"again: python -m tests.faults --seed {words.seed} --from-round <the round that is named>")
     return 1 if wrong else 0
 
 

@@ -2,14 +2,19 @@
 
 import threading
 import time
+from contextlib import suppress
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
-from .cluster import TOPIC, Cluster
-from .history import History
+from tests.support.processes import eventually
+
+from .cluster import TOPIC, Cluster, within
+from .history import History, Row
 
 PACE_S = 0.004
+COMMIT_EVERY = 200
+"""Messages of a group's member."""
 
 
 class Sending:
@@ -31,11 +36,15 @@ class Sending:
             }
         )
         self._is_over = threading.Event()
+        self._may_send = threading.Event()
+        self._may_send.set()
         self._thread = threading.Thread(target=self._run, name=f"producer {name}")
         self.longest_pause_s = 0.0
         self.last_s = time.monotonic()
         """When the last acknowledgement came."""
         self.count = 0
+        """Of acknowledged values."""
+        self.count_sent = self.count_answered = 0
 
     def __enter__(self) -> "Sending":
         self._thread.start()
@@ -49,14 +58,26 @@ class Sending:
         self._is_over.set()
         self._thread.join(180)
 
+    def pause(self) -> bool:
+        """Send no more for now, and return whether all that was sent has been answered."""
+        self._may_send.clear()
+        return within(150, lambda: self.count_sent == self.count_answered)
+
+    def resume(self) -> None:
+        self._may_send.set()
+
     def _run(self) -> None:
         number = 0
         while not self._is_over.is_set():
+            if not self._may_send.is_set():
+                self._producer.poll(0.05)
+                continue
             for partition in range(self._cluster.partitions):
                 value = f"{self._name}.{partition}.{number}"
                 self._history.unknown.add(value)
                 try:
                     self._producer.produce(TOPIC, value.encode(), partition=partition, on_delivery=self._delivered)
+                    self.count_sent += 1
                 except BufferError:
                     self._producer.poll(0.1)
             number += 1
@@ -64,6 +85,7 @@ class Sending:
         self._producer.flush(130)
 
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        self.count_answered += 1
         if error is None:
             value = message.value().decode()
             self._history.unknown.discard(value)
@@ -121,6 +143,87 @@ class Reading:
                 self.errors.append(str(error))
 
 
+class GroupReading:
+    """Members of one consumer group that read and commit while entered. They begin at a commit of 0, so any reset is an error."""
+
+    def __init__(self, cluster: Cluster, history: History, group: str, *, members: int = 2, protocol: str = "classic") -> None:
+        self._cluster, self._history, self._group, self._protocol = cluster, history, group, protocol
+        self._parts = history.groups.setdefault(group, [])
+        self._is_over = threading.Event()
+        self._threads = [threading.Thread(target=self._run, name=f"{group} {number}") for number in range(members)]
+        self.errors: list[str] = []
+
+    def __enter__(self) -> "GroupReading":
+        beginning = consumer(self._cluster, self._group)
+        offsets = [TopicPartition(TOPIC, partition, 0) for partition in range(self._cluster.partitions)]
+
+        def committed() -> bool:
+            try:
+                beginning.commit(offsets=offsets, asynchronous=False)
+            except KafkaException:
+                return False
+            return True
+
+        assert within(60, committed), "the group's first commit"
+        beginning.close()
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        for thread in self._threads:
+            thread.join(60)
+
+    def _run(self) -> None:
+        own = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 1_000} if self._protocol == "classic" else {}
+        member = Consumer(
+            {
+                "bootstrap.servers": self._cluster.addresses,
+                "group.id": self._group,
+                "group.protocol": self._protocol,
+                "auto.offset.reset": "error",
+                "enable.auto.commit": False,
+                "reconnect.backoff.max.ms": 500,
+                "log_level": 0,
+                **own,
+            }
+        )
+        part: list[Row] = []
+
+        def assigned(_: Consumer, __: list[TopicPartition]) -> None:
+            nonlocal part
+            part = []
+            self._parts.append(part)
+
+        member.subscribe([TOPIC], on_assign=assigned)
+        uncommitted = 0
+        while not self._is_over.is_set():
+            message = member.poll(0.2)  # one by one: of several, some may be of the assignment before
+            if message is not None and (error := message.error()) is None:
+                part.append((message.partition(), message.offset(), message.value().decode()))
+                uncommitted += 1
+            elif message is not None and error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+                self.errors.append(f"group {self._group}: {error}")
+            if uncommitted >= COMMIT_EVERY or (uncommitted and message is None):
+                uncommitted = 0
+                with suppress(KafkaException):
+                    member.commit(asynchronous=True)
+        member.close()
+
+
+def end_of(asking: Consumer, partition: int) -> int:
+    """Return where the records that consumers may read end."""
+
+    def asked() -> int:
+        try:
+            return int(asking.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=10)[1]) + 1
+        except KafkaException:
+            return 0  # it may ask the leader before this one first
+
+    return eventually(asked, within_ms=60_000, what=f"the end of partition {partition}") - 1
+
+
 def read_all(cluster: Cluster, history: History, within_s: float = 60) -> dict[int, int]:
     """Read everything from the start into `read_again`; return each partition's end offset. Fails when it does not end."""
     reading = consumer(cluster, "again")
@@ -128,7 +231,7 @@ def read_all(cluster: Cluster, history: History, within_s: float = 60) -> dict[i
     deadline = time.monotonic() + within_s
     try:
         for partition in range(cluster.partitions):
-            ends[partition] = reading.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=20)[1]
+            ends[partition] = end_of(reading, partition)
         missing = {value for value in history.acknowledged}
         left = {partition for partition, end in ends.items() if end > 0}
         while (left or missing) and time.monotonic() < deadline:

@@ -1,17 +1,24 @@
-"""Three brokers and a ZooKeeper as processes, and a topic with three replicas on them."""
+"""Three brokers and their ZooKeeper as processes, and a topic with three replicas on them.
+
+A wide cluster has three ZooKeepers, and proxies on all ways: clients to brokers, brokers to each other, brokers to ZooKeeper.
+"""
 
 import os
+import resource
 import signal
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.support.broker import BrokerProcess
-from tests.support.processes import eventually
-from tests.support.zookeeper import ZooKeeperProcess
+from tests.support.processes import eventually, free_port
+
+from .history import differences, log_bytes
+from .keepers import Keepers, OneKeeper, ThreeKeepers
+from .lanes import Lane
 
 SESSION_MS = 4_000
 TOPIC = "events"
@@ -20,21 +27,33 @@ TOPIC = "events"
 class Cluster:
     """Runs while entered. Brokers have the ids 1 to 3."""
 
-    def __init__(self, folder: Path, *, partitions: int = 3, config: Mapping[str, str] | None = None) -> None:
+    is_ours = True
+    """Whether there is a ZooKeeper."""
+    serves_consumer_protocol = False
+    """Whether groups of KIP-848 are served."""
+
+    def __init__(
+        self, folder: Path, *, partitions: int = 3, config: Mapping[str, str] | None = None, is_wide: bool = False
+    ) -> None:
         self.folder, self.partitions, self.config = folder, partitions, dict(config or {})
-        self.zookeeper = ZooKeeperProcess(folder / "zookeeper")
+        self.is_wide = is_wide
+        self.keepers: Keepers = ThreeKeepers(folder / "zookeeper") if is_wide else OneKeeper(folder / "zookeeper")
         self.brokers: dict[int, BrokerProcess] = {}
         self.stopped: set[int] = set()
         """Brokers that SIGSTOP holds."""
+        self.full: set[int] = set()
+        """Brokers that may write nothing more."""
+        self.from_clients: dict[int, Lane] = {}
+        self.from_brokers: dict[int, Lane] = {}
+        self.to_keepers: dict[int, list[Lane]] = {}
+        """By broker. All three are empty where the cluster is not wide."""
 
     def __enter__(self) -> "Cluster":
         try:
-            self.zookeeper.start()
+            self.keepers.start()
             for broker_id in (1, 2, 3):
-                settings = {"zookeeper.session.timeout.ms": SESSION_MS, "log.retention.check.interval.ms": 500}
-                folder = self.folder / f"broker-{broker_id}"
-                self.brokers[broker_id] = BrokerProcess(folder, self.zookeeper.address, broker_id=broker_id, settings=settings)
-                self.brokers[broker_id].launch()
+                self.brokers[broker_id] = self._broker(broker_id)
+                self._launch(broker_id)
             for broker in self.brokers.values():
                 broker.await_ready(60_000)
             self.admin = AdminClient({"bootstrap.servers": self.addresses, "log_level": 0})
@@ -44,14 +63,47 @@ class Cluster:
             raise
         return self
 
+    def _broker(self, broker_id: int) -> BrokerProcess:
+        settings: dict[str, object] = {"zookeeper.session.timeout.ms": SESSION_MS, "log.retention.check.interval.ms": 500}
+        folder = self.folder / f"broker-{broker_id}"
+        if not self.is_wide:
+            address = f"127.0.0.1:{self.keepers.ports[0]}"
+            return BrokerProcess(folder, address, broker_id=broker_id, settings=settings)
+        own, inner = free_port(), free_port()
+        self.from_clients[broker_id], self.from_brokers[broker_id] = Lane(own), Lane(inner)
+        self.to_keepers[broker_id] = [Lane(port) for port in self.keepers.ports]
+        for lane in self.to_keepers[broker_id]:
+            lane.open()
+        outer, between = self.from_clients[broker_id].port, self.from_brokers[broker_id].port
+        settings |= {
+            "listeners": f"PLAINTEXT://127.0.0.1:{own},INNER://127.0.0.1:{inner}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{outer},INNER://127.0.0.1:{between}",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,INNER:PLAINTEXT",
+            "inter.broker.listener.name": "INNER",
+        }
+        address = ",".join(f"127.0.0.1:{lane.port}" for lane in self.to_keepers[broker_id])
+        return BrokerProcess(folder, address, broker_id=broker_id, port=own, settings=settings)
+
     def __exit__(self, *_: object) -> None:
         for broker in self.brokers.values():
             broker.kill()
-        self.zookeeper.kill()
+        self.keepers.kill_all()
+        for lane in self.lanes():
+            lane.close()
+
+    def lanes(self) -> Iterable[Lane]:
+        yield from self.from_clients.values()
+        yield from self.from_brokers.values()
+        for lanes in self.to_keepers.values():
+            yield from lanes
 
     @property
     def addresses(self) -> str:
-        return ",".join(broker.address for broker in self.brokers.values())
+        return self._addresses(self.brokers)
+
+    def _addresses(self, broker_ids: Iterable[int]) -> str:
+        ports = (self.from_clients[one].port if self.is_wide else self.brokers[one].port for one in broker_ids)
+        return ",".join(f"127.0.0.1:{port}" for port in ports)
 
     def _create(self) -> None:
         self.create(NewTopic(TOPIC, self.partitions, replication_factor=3, config=self.config))
@@ -72,8 +124,8 @@ class Cluster:
 
     def fresh_admin(self) -> AdminClient:
         """Return a client that takes no dead broker for the controller: each broker says that it is the controller itself."""
-        live = [broker.address for broker in self.brokers.values() if broker.process.is_running()]
-        return AdminClient({"bootstrap.servers": ",".join(live), "log_level": 0})
+        live = [one for one, broker in self.brokers.items() if broker.process.is_running()]
+        return AdminClient({"bootstrap.servers": self._addresses(live), "log_level": 0})
 
     def standing(self) -> dict[int, tuple[int, tuple[int, ...]]]:
         """Return each partition's leader and in-sync set, as the brokers say."""
@@ -102,31 +154,74 @@ class Cluster:
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.standing()}\n{self.told()}") from None
 
+    def _launch(self, broker_id: int) -> None:
+        self.brokers[broker_id].launch()
+        if self.is_wide:
+            self.from_clients[broker_id].open()
+            self.from_brokers[broker_id].open()
+
+    def _has_ended(self, broker_id: int) -> None:
+        self.stopped.discard(broker_id)
+        self.full.discard(broker_id)
+        if self.is_wide:
+            self.from_clients[broker_id].close()
+            self.from_brokers[broker_id].close()
+
     def kill(self, broker_id: int) -> None:
         self.brokers[broker_id].kill()
+        self._has_ended(broker_id)
 
     def freeze(self, broker_id: int) -> None:
-        os.kill(self.brokers[broker_id].pid, signal.SIGSTOP)
-        self.stopped.add(broker_id)
+        if self.brokers[broker_id].process.is_running():
+            os.kill(self.brokers[broker_id].pid, signal.SIGSTOP)
+            self.stopped.add(broker_id)
 
     def thaw(self, broker_id: int) -> None:
         self.stopped.discard(broker_id)
         os.kill(self.brokers[broker_id].pid, signal.SIGCONT)
 
     def stop(self, broker_id: int) -> None:
-        self.brokers[broker_id].stop()
+        if broker_id in self.stopped:
+            self.thaw(broker_id)
+        self.brokers[broker_id].process.stop(60_000)
+        self._has_ended(broker_id)
+
+    def fill_disk(self, broker_id: int) -> None:
+        """Let no file of the broker grow any more: a quota of its process, which needs no rights of root."""
+        if self.brokers[broker_id].process.is_running():
+            self._limit_files(broker_id, 1)
+            self.full.add(broker_id)
+
+    def _limit_files(self, broker_id: int, most_bytes: int) -> None:
+        _, hard = resource.prlimit(self.brokers[broker_id].pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(self.brokers[broker_id].pid, resource.RLIMIT_FSIZE, (most_bytes, hard))
 
     def heal(self) -> None:
-        """Let ZooKeeper and every broker run again."""
-        if not self.zookeeper.process.is_running():
-            self.zookeeper.start()
+        """Let ZooKeeper, the network and every broker work again. A broker that runs is not restarted."""
+        self._heal_keepers()
+        for lane in self.lanes():
+            lane.heal()
         for broker_id in list(self.stopped):
             self.thaw(broker_id)
-        down = [broker for broker in self.brokers.values() if not broker.process.is_running()]
-        for broker in down:
-            broker.launch()
-        for broker in down:
-            broker.await_ready(60_000)
+        for broker_id in list(self.full):
+            self._limit_files(broker_id, resource.RLIM_INFINITY)
+            self.full.discard(broker_id)
+        down = [one for one, broker in self.brokers.items() if not broker.process.is_running()]
+        for broker_id in down:
+            self._launch(broker_id)
+        for broker_id in down:
+            self._await_ready(broker_id)
+
+    def _await_ready(self, broker_id: int) -> None:
+        self.brokers[broker_id].await_ready(60_000)
+
+    def _heal_keepers(self) -> None:
+        self.keepers.heal()
+
+    def differences(self, partition: int, end: int) -> list[str]:
+        """Return where the three logs differ below `end`: all replicas are in sync, so each has that much."""
+        folders = {one: broker.data / f"{TOPIC}-{partition}" for one, broker in self.brokers.items()}
+        return differences({one: log_bytes(folder) for one, folder in folders.items()}, end)
 
     def told(self) -> str:
         """Return what the brokers have logged about replicas, for a failure's message."""
@@ -144,11 +239,11 @@ class Cluster:
         return found
 
 
-def within(seconds: float, done: Callable[[], bool]) -> bool:
+def within(seconds: float, done: Callable[[], bool], every_s: float = 0.02) -> bool:
     """Wait until `done` or so long; return whether it is."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         if done():
             return True
-        time.sleep(0.02)
+        time.sleep(every_s)
     return done()

@@ -4,6 +4,7 @@ Values are unique, and grow for each producer and partition. Nothing here knows 
 the bytes of segment files.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from pathlib import Path
 
 Position = tuple[int, int]
 """Partition and offset."""
+Row = tuple[int, int, str]
+"""Partition, offset and value."""
 
 
 @dataclass(slots=True)
@@ -21,19 +24,26 @@ class History:
     """By value. Values are `producer.partition.number`."""
     unknown: set[str] = field(default_factory=set)
     """Sent, and answered with an error or not at all."""
-    read: list[tuple[int, int, str]] = field(default_factory=list)
-    """Partition, offset and value, in the order in which one consumer that never goes back has read them."""
-    read_again: list[tuple[int, int, str]] = field(default_factory=list)
+    read: list[Row] = field(default_factory=list)
+    """In the order in which one consumer that never goes back has read them."""
+    read_again: list[Row] = field(default_factory=list)
     """The same of a consumer that begins at the start when all is over."""
+    groups: dict[str, list[list[Row]]] = field(default_factory=dict)
+    """By group: what a member has read from one assignment of partitions to the next. Members begin at what was committed, so a
+    value may be read again after an assignment."""
+
+    def seen(self, reader: str) -> set[str]:
+        """Return the values that a group, or "" for the one consumer, has read."""
+        return {value for _, _, value in self.read} if not reader else {row[2] for part in self.groups[reader] for row in part}
 
 
 def faults(history: History, *, may_double: bool = False) -> list[str]:
-    """Return what is wrong, [] when nothing is. `may_double`: the producers were not idempotent."""
-    found = []
-    for name, rows in (("consumer", history.read), ("final consumer", history.read_again)):
-        found += [f"{name}: {fault}" for fault in _of_reads(rows, may_double=may_double)]
+    """Return what is wrong when all is over, [] when nothing is. `may_double`: the producers were not idempotent."""
+    found = list(faults_of_readers(history, may_double=may_double))
+    found += [f"final consumer: {fault}" for fault in _of_reads(history.read_again, may_double=may_double)]
     at: dict[Position, str] = {}
-    for partition, offset, value in [*history.read, *history.read_again]:
+    parts = [history.read, history.read_again, *(part for parts in history.groups.values() for part in parts)]
+    for partition, offset, value in (row for part in parts for row in part):
         other = at.setdefault((partition, offset), value)
         if other != value:
             found.append(f"inconsistent-offsets: {partition}@{offset} was {other}, then {value}")
@@ -43,14 +53,59 @@ def faults(history: History, *, may_double: bool = False) -> list[str]:
             found.append(f"lost-write: {value}, acknowledged at {position}")
         elif final[value] != position and not may_double:
             found.append(f"inconsistent-offsets: {value} was acknowledged at {position} and is at {final[value]}")
-    seen = {value for _, _, value in history.read}
-    found += [f"unseen: {value} at {position}" for value, position in history.acknowledged.items() if value not in seen]
+    found += unseen(history)
     strangers = final.keys() - history.acknowledged.keys() - history.unknown
     found += [f"never sent: {value}" for value in sorted(strangers)]
     return found
 
 
-def _of_reads(rows: Sequence[tuple[int, int, str]], *, may_double: bool) -> Iterable[str]:
+def unseen(history: History) -> list[str]:
+    """Return what was acknowledged and not read yet, for each reader."""
+    found = []
+    for reader in ("", *history.groups):
+        seen = history.seen(reader)
+        name = f" by group {reader}" if reader else ""
+        found += [f"unseen{name}: {value} at {at}" for value, at in list(history.acknowledged.items()) if value not in seen]
+    return found
+
+
+def faults_of_readers(history: History, *, may_double: bool = False) -> Iterable[str]:
+    """Yield what is wrong with what was read so far: a round can ask while the readers read on."""
+    parts = [part for parts in list(history.groups.values()) for part in list(parts)]
+    known = _known_offsets(history, parts)
+    yield from (f"consumer: {fault}" for fault in _of_reads(list(history.read), may_double=may_double))
+    yield from (f"consumer: {fault}" for fault in _skips(list(history.read), known))
+    for group, of_group in list(history.groups.items()):
+        for part in list(of_group):
+            rows = list(part)
+            yield from (f"group {group}: {fault}" for fault in _of_reads(rows, may_double=may_double))
+            yield from (f"group {group}: {fault}" for fault in _skips(rows, known))
+
+
+def _known_offsets(history: History, parts: Iterable[Sequence[Row]]) -> dict[int, list[int]]:
+    """Return by partition, ascending, the offsets at which there certainly is a record."""
+    found: dict[int, set[int]] = defaultdict(set)
+    for partition, offset in list(history.acknowledged.values()):
+        found[partition].add(offset)
+    for rows in (history.read, history.read_again, *parts):
+        for partition, offset, _ in list(rows):
+            found[partition].add(offset)
+    return {partition: sorted(offsets) for partition, offsets in found.items()}
+
+
+def _skips(rows: Iterable[Row], known: Mapping[int, Sequence[int]]) -> Iterable[str]:
+    """Yield where a reader has left out records between two that it read one after the other."""
+    last: dict[int, int] = {}
+    for partition, offset, _ in rows:
+        offsets, before = known[partition], last.get(partition)
+        last[partition] = offset
+        if before is not None and before < offset:
+            first, end = bisect_right(offsets, before), bisect_left(offsets, offset)
+            if first < end:
+                yield f"poll-skip: {partition}@{offset} after {before}: {end - first} records between, from {offsets[first]} on"
+
+
+def _of_reads(rows: Sequence[Row], *, may_double: bool) -> Iterable[str]:
     last_offset: dict[int, int] = {}
     last_number: dict[tuple[str, int], int] = defaultdict(lambda: -1)
     counts = Counter(value for _, _, value in rows)

@@ -1,166 +1,166 @@
-"""Rounds of faults under load, drawn from a seed, and the checks at the end.
+"""Rounds of faults under load, and the checks after each of them and at the end.
 
 The sleeps are how long a fault lasts, drawn from the seed. What is to follow is awaited by a condition with a deadline.
 """
 
-import random
-import shutil
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from .clients import Reading, Sending, read_all
-from .cluster import SESSION_MS, TOPIC, Cluster, within
-from .history import History, differences, faults, log_bytes
+from confluent_kafka import Consumer
 
-CALM_S = 0.7
+from .clients import GroupReading, Reading, Sending, consumer, end_of, read_all
+from .cluster import Cluster, within
+from .history import History, faults, faults_of_readers, unseen
+from .kinds import KINDS
+from .plans import Plan, draw
 
+UNSEEN_S = 30
+"""So long after a round its last value may be on the way to a reader."""
+REJOIN_S = 60
+"""A group's members may have to wait for sessions and joins before."""
+LOOK_S = 0.2
+"""Between two looks at all that was read."""
+MOST_TOLD = 20
 
-def kill_leader(cluster: Cluster, chance: random.Random) -> None:
-    cluster.kill(cluster.leader(chance.randrange(cluster.partitions)))
-
-
-def freeze_leader(cluster: Cluster, chance: random.Random) -> None:
-    leader = cluster.leader(chance.randrange(cluster.partitions))
-    cluster.freeze(leader)
-    time.sleep(SESSION_MS / 1000 + chance.random() * 3)
-
-
-def stall_leader(cluster: Cluster, chance: random.Random) -> None:
-    """Shorter than its session with ZooKeeper."""
-    cluster.freeze(cluster.leader(chance.randrange(cluster.partitions)))
-    time.sleep(chance.random() * 3)
+Tell = Callable[[str], None]
 
 
-def kill_follower(cluster: Cluster, chance: random.Random) -> None:
-    leader = cluster.leader(0)
-    cluster.kill(chance.choice([each for each in cluster.brokers if each != leader]))
+def kinds_of(cluster: Cluster) -> list[str]:
+    """Return the kinds of faults that the cluster can have."""
+    return [
+        name for name, kind in KINDS.items() if (cluster.is_wide or not kind.needs_wide) and (cluster.is_ours or not kind.is_ours)
+    ]
 
 
-def freeze_follower(cluster: Cluster, chance: random.Random) -> None:
-    leader = cluster.leader(0)
-    cluster.freeze(chance.choice([each for each in cluster.brokers if each != leader]))
-    time.sleep(1 + chance.random() * 4)
+class Run:
+    """Producers and readers on a cluster that runs, for several rounds."""
 
+    def __init__(self, cluster: Cluster, tell: Tell) -> None:
+        self.cluster, self.history = cluster, History()
+        self._tell = tell
+        self._stack = ExitStack()
+        self._patience = 1 if cluster.is_wide or not cluster.is_ours else 4
+        """The few rounds among all tests share a busy machine: there, a deadline only ends a hang."""
+        self.longest_pauses_s: dict[str, list[float]] = {}
 
-def stop_one(cluster: Cluster, chance: random.Random) -> None:
-    cluster.stop(chance.choice(sorted(cluster.brokers)))
+    def __enter__(self) -> "Run":
+        with ExitStack() as stack:
+            cluster, history = self.cluster, self.history
+            self.reading = stack.enter_context(Reading(cluster, history))
+            protocols = ("classic", "consumer") if cluster.serves_consumer_protocol else ("classic",)
+            self.groups = [stack.enter_context(GroupReading(cluster, history, each, protocol=each)) for each in protocols]
+            self.sending = [stack.enter_context(Sending(cluster, history, name)) for name in ("a", "b")]
+            self._ends: Consumer = consumer(cluster, "ends")
+            stack.callback(self._ends.close)
+            self._stack = stack.pop_all()
+        return self
 
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
 
-def kill_two(cluster: Cluster, chance: random.Random) -> None:
-    first, second = chance.sample(sorted(cluster.brokers), 2)
-    cluster.kill(first)
-    time.sleep(chance.random() * 3)
-    cluster.kill(second)
-
-
-def kill_all(cluster: Cluster, chance: random.Random) -> None:
-    order = sorted(cluster.brokers)
-    chance.shuffle(order)
-    for broker_id in order:
-        cluster.kill(broker_id)
-        time.sleep(chance.random() * 0.5)
-
-
-def kill_one_by_one(cluster: Cluster, chance: random.Random) -> None:
-    """The next leader is killed as soon as it leads, the one before being back but perhaps not in sync."""
-    for _ in range(3):
-        cluster.kill(cluster.leader(0))
+    def play(self, plan: Plan) -> list[str]:
+        """Play one round; return what is wrong after it."""
+        cluster = self.cluster
+        time.sleep(plan.calm_s)
+        for sending in self.sending:
+            sending.longest_pause_s = 0.0
+        begun_s = time.monotonic()
+        for place, name in enumerate(plan.kinds):
+            if place:
+                time.sleep(plan.apart_s)
+            KINDS[name].begin(cluster, plan.chance(place))
+        time.sleep(plan.lasts_s)
         cluster.heal()
+        cluster.await_whole()
+        count = self._count()
+        assert within(60, partial(self._has_sent, count + 20)), f"nothing is acknowledged\n{cluster.told()}"
+        pause_s = max(one.longest_pause_s for one in self.sending)
+        for name in plan.kinds:
+            self.longest_pauses_s.setdefault(name, []).append(pause_s)
+        wrong = self.check()
+        took_s = time.monotonic() - begun_s
+        self._tell(f"{plan}: {took_s:.1f} s, longest pause {pause_s:.2f} s, {len(self.history.acknowledged)} acknowledged")
+        return wrong
 
+    def check(self) -> list[str]:
+        """Let the producers rest, and compare what was acknowledged, what was read, and the bytes of the three logs."""
+        answered = [one.pause() for one in self.sending]
+        wrong = [] if all(answered) else ["values that were sent are neither acknowledged nor refused"]
+        within(UNSEEN_S * self._patience, lambda: self.history.acknowledged.keys() <= self.history.seen(""), LOOK_S)
+        within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)
+        wrong += [f"consumer: {error}" for error in self._reader_errors()]
+        wrong += [*unseen(self.history), *faults_of_readers(self.history)]
+        self.cluster.await_whole()
+        wrong += self._differences()
+        for one in self.sending:
+            one.resume()
+        return wrong[:MOST_TOLD]
 
-def lose_disk(cluster: Cluster, chance: random.Random) -> None:
-    """A broker comes back with an empty folder, once ZooKeeper has forgotten the old one."""
-    broker_id = chance.choice(sorted(cluster.brokers))
-    cluster.kill(broker_id)
-    shutil.rmtree(cluster.brokers[broker_id].data)
-    time.sleep(SESSION_MS / 1000 + 1)
+    def end(self) -> list[str]:
+        """Send no more, read everything once more, and return what is wrong."""
+        for one in self.sending:
+            one.end()
+        within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)
+        read_all(self.cluster, self.history)
+        self.cluster.await_whole()
+        wrong = [f"consumer: {error}" for error in self._reader_errors()] + faults(self.history) + self._differences()
+        wrong += [error for error in self.cluster.errors() if "Traceback" in error]
+        return wrong[:MOST_TOLD]
 
+    def _reader_errors(self) -> list[str]:
+        return [*self.reading.errors, *(error for group in self.groups for error in group.errors)]
 
-def kill_zookeeper(cluster: Cluster, chance: random.Random) -> None:
-    cluster.zookeeper.kill()
-    time.sleep(chance.random() * 2 * SESSION_MS / 1000)
+    def _count(self) -> int:
+        return sum(one.count for one in self.sending)
 
+    def _has_sent(self, count: int) -> bool:
+        return self._count() > count
 
-def kill_zookeeper_and_leader(cluster: Cluster, chance: random.Random) -> None:
-    """Nobody can take over until ZooKeeper is back."""
-    leader = cluster.leader(0)
-    cluster.zookeeper.kill()
-    cluster.kill(leader)
-    time.sleep(1 + chance.random() * 3)
-    cluster.zookeeper.start()
-    time.sleep(chance.random() * 3)
-
-
-FAULTS: tuple[Callable[[Cluster, random.Random], None], ...] = (
-    kill_leader,
-    freeze_leader,
-    kill_follower,
-    stall_leader,
-    freeze_follower,
-    stop_one,
-    kill_two,
-    kill_all,
-    kill_one_by_one,
-    lose_disk,
-    kill_zookeeper,
-    kill_zookeeper_and_leader,
-)
-
-
-def _is_on(one: Sending, two: Sending, count: int) -> bool:
-    return one.count + two.count > count
+    def _differences(self) -> list[str]:
+        """Compare the files below the ends that consumers may read to."""
+        wrong = []
+        for index in range(self.cluster.partitions):
+            end = end_of(self._ends, index)
+            wrong += [f"partition {index}: {difference}" for difference in self.cluster.differences(index, end)]
+        return wrong
 
 
 def play(
-    folder: Path, *, seed: int, rounds: int, tell: Callable[[str], None] = lambda line: None, least: int = 0
+    folder: Path,
+    *,
+    seed: int,
+    rounds: int,
+    first: int = 1,
+    tell: Tell = lambda line: None,
+    least: int = 0,
+    is_wide: bool = False,
+    make: Callable[..., Cluster] = Cluster,
 ) -> tuple[History, list[str]]:
-    """Play the rounds; return the history, and what is wrong. `least`: fewer acknowledgements are a fault, too."""
-    chance = random.Random(seed)
-    history = History()
-    config = {"segment.bytes": "65536"}
-    with Cluster(folder, config=config) as cluster:
+    """Play the rounds from `first` on; return the history, and what is wrong: the run ends with the round that found it.
+
+    `least`: fewer acknowledgements are a fault, too.
+    """
+    with make(folder, config={"segment.bytes": "65536"}, is_wide=is_wide) as cluster:
         try:
-            with (
-                Reading(cluster, history) as reading,
-                Sending(cluster, history, "a") as one,
-                Sending(cluster, history, "b") as two,
-            ):
-                for number in range(rounds):
-                    fault = FAULTS[number % len(FAULTS)] if number < len(FAULTS) else chance.choice(FAULTS)
-                    time.sleep(CALM_S * chance.random())
-                    for sending in (one, two):
-                        sending.longest_pause_s = 0.0
-                    begun_s = time.monotonic()
-                    fault(cluster, chance)
-                    time.sleep(CALM_S * chance.random())
-                    cluster.heal()
-                    cluster.await_whole()
-                    count = one.count + two.count
-                    assert within(30, partial(_is_on, one, two, count + 20)), f"nothing is acknowledged\n{cluster.told()}"
-                    pause_s = max(one.longest_pause_s, two.longest_pause_s)
-                    tell(
-                        f"round {number + 1} {fault.__name__}: {time.monotonic() - begun_s:.1f} s, longest pause "
-                        f"{pause_s:.2f} s, {len(history.acknowledged)} acknowledged"
-                    )
-                one.end()
-                two.end()
-                within(30, lambda: len(history.read) >= len(history.acknowledged))
-            ends = read_all(cluster, history)
-            wrong = [f"consumer: {error}" for error in reading.errors] + faults(history)
-            cluster.await_whole()
-            for broker in cluster.brokers.values():
-                assert broker.stop() == 0, "a broker does not stop"
-            for partition, end in ends.items():
-                logs = {
-                    broker_id: log_bytes(broker.data / f"{TOPIC}-{partition}") for broker_id, broker in cluster.brokers.items()
-                }
-                wrong += [f"partition {partition}: {difference}" for difference in differences(logs, end)]
-            if len(history.acknowledged) < least:
-                wrong.append(f"only {len(history.acknowledged)} records were acknowledged: nothing was tested")
-            wrong += [error for error in cluster.errors() if "Traceback" in error or "failed" in error]
-            return history, [*wrong[:20], *([cluster.told()] if wrong else [])]
+            with Run(cluster, tell) as run:
+                names = kinds_of(cluster)
+                wrong: list[str] = []
+                for number in range(first, first + rounds):
+                    plan = draw(seed, number, names)
+                    found = run.play(plan)
+                    if found:
+                        wrong = [f"found in {plan}", *found]
+                        break
+                wrong = wrong or run.end()
+            if len(run.history.acknowledged) < least:
+                wrong.append(f"only {len(run.history.acknowledged)} records were acknowledged: nothing was tested")
+            if not wrong:
+                for broker_id in cluster.brokers:
+                    cluster.stop(broker_id)
+            return run.history, [*wrong, *([cluster.told()] if wrong else [])]
         except BaseException:
             tell(cluster.told())
             raise

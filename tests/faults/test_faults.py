@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from .history import History, differences, faults
+from .kinds import KINDS
+from .plans import draw
 from .rounds import play
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
@@ -56,6 +58,20 @@ def not_seen(history: History) -> None:
     history.read.pop()
 
 
+def skipped(history: History) -> None:
+    """A group's member goes past a record that another assignment had read."""
+    rows = list(history.read)
+    history.groups["g"] = [rows[:3], [rows[2], rows[4]], rows[3:]]
+
+
+def unseen_by_the_group(history: History) -> None:
+    history.groups["g"] = [history.read[:4]]
+
+
+def read_back_in_one_assignment(history: History) -> None:
+    history.groups["g"] = [[*history.read, history.read[1]]]
+
+
 def of_nobody(history: History) -> None:
     history.read_again.append((0, 999, "a.0.77"))
 
@@ -70,6 +86,9 @@ def of_nobody(history: History) -> None:
         (read_back, "nonmonotonic-poll"),
         (out_of_order, "nonmonotonic-send"),
         (not_seen, "unseen"),
+        (skipped, "poll-skip"),
+        (unseen_by_the_group, "unseen by group g"),
+        (read_back_in_one_assignment, "nonmonotonic-poll"),
         (of_nobody, "never sent"),
     ],
 )
@@ -79,6 +98,26 @@ def test_a_planted_fault_is_found(plant: object, word: str) -> None:
     assert callable(plant)
     plant(history)
     assert any(word in fault for fault in faults(history)), faults(history)
+
+
+def test_a_group_may_read_again_what_was_not_committed_and_values_without_an_answer_may_be_there() -> None:
+    history = right()
+    rows = list(history.read)
+    history.groups["g"] = [rows[:3], rows[1:]]
+    del history.acknowledged["a.0.4"]
+    history.unknown = {"a.0.4", "a.0.5"}
+    assert faults(history) == []
+
+
+def test_a_round_is_determined_by_seed_and_number() -> None:
+    names = list(KINDS)
+    assert draw(7, 30, names) == draw(7, 30, names)
+    assert draw(7, 30, names) != draw(8, 30, names)
+    assert [draw(7, number, names).kinds for number in range(1, len(names) + 1)] == [(name,) for name in names]
+    assert {len(draw(7, number, names).kinds) for number in range(len(names) + 1, 200)} == {1, 2}
+    one, same = draw(7, 30, names).chance(0), draw(7, 30, names).chance(0)
+    assert one.random() == same.random()
+    assert draw(7, 30, names).chance(1).random() != draw(7, 30, names).chance(0).random()
 
 
 def test_a_byte_that_differs_below_the_end_is_found() -> None:

@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from headrace.broker.replication.events import FollowerLost, FollowersHeard, LogChanged
+from headrace.broker.replication.events import FollowerLost, FollowersHeard, HandedOver, Leave, LogChanged
 
 from .broker import SimulatedBroker
 from .logs import ListLog, SimulatedLog
@@ -123,6 +123,24 @@ def _lose_follower(world: World, a: int, b: int) -> None:
     _leading(world, a).feed(FollowerLost(broker_id=BROKERS[b % 3]))
 
 
+def _reassign(world: World, a: int, b: int) -> None:
+    """Move the partition, or end the move."""
+    ids = random.Random(b).sample(BROKERS, 1 + a % 3)
+    world.reassign(None if b % 4 == 0 else tuple(ids))
+
+
+def _hand_over(world: World, a: int, b: int) -> None:
+    """A leader, or an operator, asks a broker to lead."""
+    broker = _broker(world, a)
+    if broker.replica is not None:
+        broker.feed(HandedOver(leader_epoch=broker.replica.noted.leader_epoch - (b % 5 == 0)))
+
+
+def _leave(world: World, a: int, b: int) -> None:
+    """A process is about to stop."""
+    _broker(world, a).feed(Leave())
+
+
 def _hear(world: World, a: int, b: int) -> None:
     """A leader takes followers for alive, whether they are or not."""
     heard = frozenset(one for at, one in enumerate(BROKERS) if b >> at & 1)
@@ -168,6 +186,10 @@ ACTIONS: dict[str, Callable[[World, int, int], None]] = {
     "restore": _restore,
     "recover": lambda world, a, b: world.recover(),
     "lose follower": _lose_follower,
+    "reassign": _reassign,
+    "remove folder": lambda world, a, b: world.remove_folder(BROKERS[a % 3]),
+    "hand over": _hand_over,
+    "leave": _leave,
     "hear": _hear,
 }
 ALWAYS: dict[str, float] = {
@@ -185,7 +207,8 @@ FAULTS = {
     "deliver any": 4, "retry": 3, "kill": 2, "die soon": 3, "stop": 1, "power": 2, "lose message": 2, "swap answer": 4,
     "land late": 2, "read old node": 2, "expire": 2, "silence": 2, "delete records": 1.5, "corrupt": 2, "damage": 0.3, "gap": 0.5,
     "wipe": 0.5, "stranger": 1, "configure": 1, "flip": 1, "recreate": 0.3, "restore": 0.3, "recover": 1,
-    "lose follower": 2, "hear": 2,
+    "lose follower": 2, "hear": 2, "reassign": 2, "remove folder": 2, "hand over": 2,
+    "leave": 1,
 }  # fmt: skip
 RARE = {"restore": 0.06, "damage": 0.15, "recreate": 0.15, "wipe": 0.2}
 """How many runs have them; other faults are in 45 % of the runs."""

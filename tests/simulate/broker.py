@@ -212,6 +212,8 @@ class SimulatedBroker:
                 world.acknowledged(self, token)
             case orders.Refuse(token=token):
                 world.refused(token)
+            case orders.HandOver(to=to, leader_epoch=epoch):
+                world.send(self, to, events.HandedOver(leader_epoch=epoch))
             case orders.CloseConnections() | orders.Alarm():
                 pass
         return None

@@ -93,7 +93,8 @@ class Checks:
                 raise Wrong(f"the leader epoch goes from {old.leader_epoch} to {new.leader_epoch} with another leader")
             if self.world.zookeeper.starts[new.leader] != new.start_number:
                 raise Wrong(f"start {new.start_number} of broker {new.leader} leads, which was started again since")
-        if len(new.members) < min(len(old.members), self.world.min_insync_replicas) and not is_recovery:
+        least = min(len(old.members), self.world.min_insync_replicas, len(new.replicas))
+        if len(new.members) < least and not is_recovery:
             raise Wrong(f"the set goes from {old.members} to {new.members}, below min.insync.replicas")
         kept = [at for at in self.acked if not any(begin <= at < to for begin, to in (*self.given_up, *new.lost))]
         for member in new.members if kept else ():
@@ -200,7 +201,8 @@ class Checks:
                 raise Wrong(f"offset {record.position} was {self.seen[record.position]} and is {record.value} in epoch {epoch}")
             if record.value < self.first_value:
                 raise Wrong(f"a record of the deleted topic is at {record.position}")
-        if is_first and not facts.is_damaged:
+        is_superseded = any(other > epoch for other in self.seen_to)  # a leader that does not know it yet may show an older end
+        if is_first and not facts.is_damaged and not is_superseded:
             self._holds_all(broker, epoch, {position: each.value for position, each in shown.items()}, end)
 
     def _holds_all(self, broker: "SimulatedBroker", epoch: int, shown: dict[int, int], end: int) -> None:
@@ -213,6 +215,13 @@ class Checks:
 
     def _given_up(self) -> list[tuple[int, int]]:
         return [*self.given_up, *self.world.node().lost]
+
+    def removes_folder(self, broker: "SimulatedBroker") -> None:
+        """A folder goes: it is no member's."""
+        assert broker.replica is not None
+        node = self.world.zookeeper.node(broker.replica.topic_id)
+        if node is not None and node.member(broker.broker_id) is not None and not self.is_restored:
+            raise Wrong(f"the folder of broker {broker.broker_id} is deleted, and it is a member of {node.members}")
 
     # -- recovery and the end ------------------------------------------------------------------------
 
@@ -236,6 +245,8 @@ class Checks:
         end = leader.log.facts().end_offset
         if {each.broker_id for each in node.members} != set(world.brokers):
             return f"the set is {node.members}"
+        if node.targets or node.replicas != tuple(world.brokers):
+            return f"the replicas are {node.replicas}, and {node.targets or 'no targets'} are wanted"
         if world.visible(leader) != end:
             return f"consumers may read to {world.visible(leader)} of {end}"
         start = max(each.log.facts().log_start_offset for each in world.brokers.values())

@@ -85,7 +85,7 @@ class PlayedBroker:
             noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
             now_ms=self.now_ms,
         )
-        return ReplicaDriver(self, KEY, "events", 0, replica, SETTINGS, machine)
+        return ReplicaDriver(self, KEY, "events", 0, replica, SETTINGS, machine, replica_count=3)
 
     # -- the driver's world ------------------------------------------------------------------------
 
@@ -146,6 +146,9 @@ class PlayedBroker:
 
     def refuse(self, driver: ReplicaDriver, to: int, leader_epoch: int) -> None:
         self._answer(to, messages.encode_refusal(Refusal(KEY, leader_epoch)))
+
+    def hand_over(self, driver: ReplicaDriver, to: int, leader_epoch: int) -> None:
+        return
 
     def forget_messages(self, driver: ReplicaDriver) -> None:
         return

@@ -13,6 +13,7 @@ from headrace.broker.replication import (
     leading,
     lives,
     model,
+    reassignment,
     recovery,
     replica,
     set_changes,
@@ -78,12 +79,20 @@ def _known_ends(node: state.State, candidates: Iterable[recovery.Candidate]) -> 
     return max(each.log.end_offset for each in candidates)
 
 
-def _joins_unflushed(progress: Any, *, needed_offset: int, acks_on_disk: bool) -> bool:
+def _joins_unflushed(progress: Any, *, needed_offset: int, **_: Any) -> bool:
     return bool(progress.written_offset >= needed_offset)
 
 
 def _converted_at_once(member: state.Member, wanted_life: str, **_: Any) -> state.Member | None:
     return None if member.life == wanted_life else replace(member, life=wanted_life)
+
+
+def _follows_at_least(one: replica.Replica) -> bool:
+    return not isinstance(one.role, replica.Leading) and one.node is not None
+
+
+def _is_wanted(node: state.State, _: int) -> bool:
+    return bool(node.targets)
 
 
 def _written(member: state.Member, log: LogFacts, **_: Any) -> int:
@@ -176,6 +185,17 @@ SAFEGUARDS: dict[str, Safeguard] = {
         "13", _one(leading, "deleted_by_all", _start_alone), ("delete records", "expire")
     ),
     "10 nothing is deleted beyond the watermark": Safeguard("13_beyond", _one(leading, "may_delete", _yes), ("delete records",)),
+    "10 a replica comes in when it has deleted, too": Safeguard(
+        "13_comes_in",
+        _one(set_changes, "has_deleted", _yes),
+        unseen_by_search="one run of some 5,000 has a deletion, then a replica that comes in too early, then its leadership",
+    ),
+    "10 a folder stays while the node names its broker": Safeguard(
+        "19_folder", _one(reassignment, "may_remove_folder", _follows_at_least), ("reassign", "remove folder")
+    ),
+    "6 a move ends when its replicas have the log": Safeguard(
+        "19_too_early", _one(reassignment, "is_complete", _is_wanted), ("reassign",)
+    ),
     "11 a recovery begins behind every offset": Safeguard("14", _one(recovery, "behind_all", _known_ends), ("power", "recover")),
     "11 a recovery is for a loss": Safeguard("14_not_due", _one(recovery, "is_due", _yes), ("power", "recover")),
     "12 an older node is obeyed by nobody": Safeguard("11", _one(model, "is_older", _no), ("restore", "silence", "kill")),

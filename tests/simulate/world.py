@@ -2,10 +2,10 @@
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from headrace.broker.replication import events, recovery
+from headrace.broker.replication import events, reassignment, recovery
 from headrace.broker.replication.facts import ReplicaFetch
 from headrace.broker.replication.replica import Leading, Stopped, visible_end
 from headrace.broker.replication.state import State
@@ -23,7 +23,7 @@ ROUNDS_OF_HEALING = 60
 NOW, ANSWER_LATE, LOST_LANDED, LOST_LATE, LOST_NEVER = "now", "answer late", "lost, landed", "lost, lands late", "lost"
 SWAP_MODES = (NOW, ANSWER_LATE, LOST_LANDED, LOST_LATE, LOST_NEVER)
 
-Payload = ReplicaFetch | Answered | events.FetchRefused | events.SwapAnswered
+Payload = ReplicaFetch | Answered | events.FetchRefused | events.SwapAnswered | events.HandedOver
 
 
 class Message(NamedTuple):
@@ -184,6 +184,23 @@ class World:
         for broker_id in BROKERS:
             self.read_node(broker_id)
 
+    def reassign(self, wanted: tuple[int, ...] | None) -> None:
+        """What AlterPartitionReassignments does: swap the targets of the node, or end the move (None)."""
+        node = self.node()
+        new = reassignment.requested(node, wanted)
+        if new is not None:
+            swap = Swap(version=node.version, wanted=replace(new, version=node.version + 1), fence=None)
+            assert self.zookeeper.swap(self.topic_id, swap) is Answer.LANDED
+            self.checks.changes_landed()
+
+    def remove_folder(self, broker_id: int) -> None:
+        """Delete the folder of a replica that was moved away, if its broker may. It returns with an empty one."""
+        broker = self.brokers[broker_id]
+        if broker.replica is not None and reassignment.may_remove_folder(broker.replica):
+            self.checks.removes_folder(broker)
+            broker.wipe()
+            broker.start()
+
     def recreate_topic(self) -> None:
         """Delete the topic and make one of the same name. Running brokers see it at once."""
         self.topic_number += 1
@@ -276,7 +293,7 @@ class World:
             self.land_late()
         for broker in self.brokers.values():
             broker.dies_after = None
-            if broker.log.facts().is_damaged:
+            if broker.log.facts().is_damaged or (broker.replica is not None and broker.replica.is_leaving):
                 broker.kill()
         for number in range(ROUNDS_OF_HEALING):
             for broker in self.brokers.values():
@@ -288,6 +305,8 @@ class World:
             self.now_ms += TICK_MS
             self.settle(2)
             node = self.node()
+            if node.copies != BROKERS and not node.targets:
+                self.reassign(BROKERS)
             if number > 3 and not self._is_led(node):
                 for broker in self.brokers.values():
                     broker.suspect()
@@ -308,7 +327,9 @@ class World:
         """What an operator does when no member has its life: the plan is carried out."""
         node = self.node()
         running = [
-            each for each in self.brokers.values() if each.replica is not None and not isinstance(each.replica.role, Stopped)
+            each
+            for each in self.brokers.values()
+            if each.replica is not None and not isinstance(each.replica.role, Stopped) and node.must_keep(each.broker_id)
         ]
         candidates = [
             recovery.Candidate(

@@ -81,6 +81,13 @@ class ZooKeeperEnsemble:
             server.start()
         eventually(self._is_whole, within_ms=40_000, what="an empty ensemble")
 
+    def heal(self) -> None:
+        """Start the servers that do not run, and return when all three serve."""
+        for server in self._servers:
+            if not server.is_running():
+                server.start()
+        eventually(self._is_whole, within_ms=60_000, what="a whole ensemble")
+
     def _is_whole(self) -> bool:
         return sorted(self.modes()) == ["follower", "follower", "leader"]
 

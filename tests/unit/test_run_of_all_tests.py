@@ -1,5 +1,6 @@
 """`python -m tests.run`: every room runs whatever fails, and the closing table tells what passed, failed and was left out."""
 
+import os
 import re
 from pathlib import Path
 
@@ -78,25 +79,28 @@ def test_among_others(name): assert "PYTEST_XDIST_WORKER" not in os.environ
 """
 
 
-@pytest.mark.parametrize(("files", "outcome"), [(1, "passed"), (run.FEW_FILES, "passed"), (run.FEW_FILES + 1, "failed")])
-def test_a_few_files_with_failures_run_a_second_time_alone(
-    files: int, outcome: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    room = tmp_path / "tests" / "crash"
-    room.mkdir(parents=True)
-    for number in range(files):
-        (room / f"test_{number}.py").write_text(FLAKY)
+@pytest.fixture
+def room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A tree of its own, whose runs are not those of a worker."""
+    for name in [one for one in os.environ if one.startswith("PYTEST_XDIST")]:
+        monkeypatch.delenv(name)
     monkeypatch.setattr(run, "TOP", tmp_path)
+    return tmp_path / "tests"
+
+
+@pytest.mark.parametrize(("files", "outcome"), [(1, "passed"), (run.FEW_FILES, "passed"), (run.FEW_FILES + 1, "failed")])
+def test_a_few_files_with_failures_run_a_second_time_alone(files: int, outcome: str, room: Path) -> None:
+    (room / "crash").mkdir(parents=True)
+    for number in range(files):
+        (room / "crash" / f"test_{number}.py").write_text(FLAKY)
     result = run.run_room("crash", [])
     assert result.count(outcome) == files  # type: ignore[arg-type]
     assert len(result.unstable) == (files if outcome == "passed" else 0)
 
 
-def test_a_failure_of_a_search_is_a_finding_whatever_a_second_run_shows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    room = tmp_path / "tests" / "simulate"
-    room.mkdir(parents=True)
-    (room / "test_0.py").write_text(FLAKY)
-    monkeypatch.setattr(run, "TOP", tmp_path)
+def test_a_failure_of_a_search_is_a_finding_whatever_a_second_run_shows(room: Path) -> None:
+    (room / "simulate").mkdir(parents=True)
+    (room / "simulate" / "test_0.py").write_text(FLAKY)
     assert run.run_room("simulate", []).count("failed") == 1
 
 

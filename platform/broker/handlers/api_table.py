@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ..event_loop.response_generators import ResponseGenerator
+from ..replicas.handing_over import HAND_OVER_KEY
 from ..replicas.messages import POLL_KEY, TELL_KEY, VERSION
+from ..replicas.scrub_messages import COMPARE_KEY, READ_KEY
 from . import (
     acls,
     alter_configs,
@@ -22,6 +24,7 @@ from . import (
     delete_topics,
     describe_cluster,
     describe_configs,
+    describe_damage,
     describe_groups,
     describe_log_dirs,
     describe_producers,
@@ -113,8 +116,12 @@ TABLE: Mapping[int, Api] = {
 BETWEEN_BROKERS: Mapping[int, Api] = {
     TELL_KEY: Api("ReplicaTell", VERSION, VERSION, VERSION, replica_messages.tell),
     POLL_KEY: Api("ReplicaPoll", VERSION, VERSION, VERSION, replica_messages.poll),
+    COMPARE_KEY: Api("ReplicaCompare", VERSION, VERSION, VERSION, replica_messages.compare),
+    READ_KEY: Api("ReplicaRead", VERSION, VERSION, VERSION, replica_messages.read),
+    describe_damage.KEY: Api("DescribeDamage", 0, 0, 0, describe_damage.handle),
+    HAND_OVER_KEY: Api("ReplicaHandOver", 0, 0, 0, replica_messages.hand_over),
 }
-"""Of this broker's own protocol between replicas. Not advertised."""
+"""Of this broker's own protocol: between replicas, and DescribeDamage. Not advertised."""
 
 SUPPORTED: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key, api in TABLE.items()}
 """By API key: the lowest and highest version that ApiVersions advertises."""

@@ -31,6 +31,8 @@ from ..partitions.partition import Partition, PartitionTable
 from ..partitions.producer_id_allocator import ProducerIdAllocator
 from ..quotas.quotas import Quotas
 from ..replicas.asking import Peers
+from ..replicas.damage import ReplicaDamage
+from ..replicas.moves import Moves
 from ..replicas.replicas import Replicas
 from ..settings.broker_settings import BrokerSettings
 from .access.control import AccessControl
@@ -122,10 +124,14 @@ class Broker:
     """How much each client may use. None: as much as it likes."""
     replicas: Replicas | None = None
     """None: only topics of one replica are served."""
+    moves: Moves | None = None
+    """Moves replicas to other brokers. None: only topics of one replica are served."""
     others: OtherBrokers | None = None
     """None: this broker is alone."""
     peers: Peers | None = None
     """Asks other brokers in this broker's own messages. None: this broker is alone."""
+    damage: ReplicaDamage | None = None
+    """None: only topics of one replica are served."""
     cold_reads: ColdReads | None = None
     """None: records that are not in the page cache are read on the loop."""
     random_below: Callable[[int], int] = secrets.randbelow

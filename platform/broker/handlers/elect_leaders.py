@@ -102,7 +102,7 @@ def _take_over(broker: Broker, replicas: Replicas, partition: Partition, until_m
     elif entry is None or broker.loop.now_ms >= until_ms:
         done((ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE, f"broker {wanted} has not taken over within {LONGEST_MS} ms: ask again"))
     else:
-        replicas.take_over(entry.topic_id, partition[1])
+        replicas.take_over((entry.topic_id, partition[1]))
         again = partial(_take_over, broker, replicas, partition, until_ms, done)
         broker.loop.call_at(broker.loop.now_ms + LOOK_EVERY_MS, again)
 

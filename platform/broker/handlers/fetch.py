@@ -19,7 +19,7 @@ from ...wire.messages import fetch
 from ...wire.messages.single_partition_fetch import SinglePartitionFetch, offset_in
 from ..errors import FrameRefused
 from ..event_loop.deferred_response import Chunks, DeferredResponse, Region
-from ..log import FolderFault
+from ..log import DamageAhead, FolderFault
 from ..network.peer import Peer
 from ..partitions.partition import Partition
 from ..partitions.replicated_partition import ReplicatedPartition
@@ -139,7 +139,7 @@ def _answer_one(broker: Broker, known: SinglePartitionFetch, offset: int) -> Chu
             if cold_reads is not None and cold_reads.is_cold(log.region(offset, most_bytes)):
                 return None
             records = log.read(offset, most_bytes, high_watermark)
-    except FolderFault:
+    except (FolderFault, DamageAhead):
         return None
     if records is None or (size_bytes := records.length) < request.min_bytes:
         return None

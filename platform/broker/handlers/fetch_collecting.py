@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ...wire.errors import ErrorCode
 from ...wire.messages import fetch
 from ...wire.messages.single_partition_fetch import SinglePartitionFetch
-from ..log import FolderFault
+from ..log import DamageAhead, FolderFault
 from ..network.peer import Peer
 from ..partitions.partition import Partition
 from ..rights.rule import Operation
@@ -184,7 +184,8 @@ def _read(
         return fetch.FetchResponsePartition(wanted.index, 0, high_watermark, high_watermark, log_start)
     try:
         records = log.read(offset, max(0, min(wanted.partition_max_bytes, left)), high_watermark)
-    except FolderFault:
+    except (FolderFault, DamageAhead):
+        # A replica's reader waits until the damage is repaired: the client asks again.
         return fetch.FetchResponsePartition(wanted.index, ErrorCode.KAFKA_STORAGE_ERROR, -1)
     if records is None:
         end = min(offset, high_watermark)  # Below the high watermark: everything from here to there is damaged.

@@ -1,10 +1,14 @@
-"""What brokers tell each other of their replicas, keys 20001 and 20002 (`replicas.messages`). Only on the listener for brokers.
+"""What brokers tell each other of their replicas: keys 20001 and 20002 (`replicas.messages`), of damage in them, 20003 and 20004
+(`replicas.scrub_messages`), and that one is to take over, 20007 (`replicas.handing_over`). Only on the listener for brokers.
 
 Not in ApiVersions: no client calls these."""
 
 from ..errors import FrameRefused
+from ..replicas.handing_over import HAND_OVER_KEY, decode_request, encode_response
+from ..replicas.mending import Mending
 from ..replicas.messages import POLL_KEY, TELL_KEY
 from ..replicas.replicas import Replicas
+from ..replicas.scrub_messages import COMPARE_KEY, READ_KEY
 from ..rights.rule import Operation, Resource
 from .broker import Answer, Broker
 from .request import Request
@@ -19,6 +23,29 @@ def tell(broker: Broker, request: Request) -> Answer:
 def poll(broker: Broker, request: Request) -> Answer:
     """Return what there is for a follower, as soon as there is something."""
     return _replicas(broker, request, POLL_KEY).followers.poll(memoryview(request.body))
+
+
+def compare(broker: Broker, request: Request) -> Answer:
+    """Compare a range of a replica with its leader's, or take what the leader says of it."""
+    return _mending(broker, request, COMPARE_KEY).compare(memoryview(request.body))
+
+
+def read(broker: Broker, request: Request) -> Answer:
+    """Return whole batches for the repair of another replica."""
+    return _mending(broker, request, READ_KEY).read(memoryview(request.body))
+
+
+def _mending(broker: Broker, request: Request, key: int) -> Mending:
+    _replicas(broker, request, key)
+    if broker.damage is None:
+        raise FrameRefused("a message about damage, which this broker does not compare", "not_served")
+    return broker.damage.mending
+
+
+def hand_over(broker: Broker, request: Request) -> Answer:
+    """Begin to take partitions over, and say for each whether that has begun."""
+    replicas = _replicas(broker, request, HAND_OVER_KEY)
+    return encode_response([replicas.take_over(key, epoch) for key, epoch in decode_request(memoryview(request.body))])
 
 
 def _replicas(broker: Broker, request: Request, key: int) -> Replicas:

@@ -29,6 +29,22 @@ class OffsetOutOfRange(LogError):
         self.log_end_offset = log_end_offset
 
 
+class DamageAhead(LogError):
+    """A replica's read meets a damaged range that is not repaired yet. Records must not be skipped: read again later."""
+
+    retriable: ClassVar[bool] = True
+
+    def __init__(self, *, topic: str, partition: int, from_offset: int, to_offset: int) -> None:
+        super().__init__(
+            f"offsets {from_offset} to {to_offset} are damaged here and not repaired from another replica yet: read again later, "
+            "and see `headrace cluster status`",
+            topic=topic,
+            partition=partition,
+        )
+        self.from_offset = from_offset
+        self.to_offset = to_offset
+
+
 class BatchRefused(LogError):
     """A batch that no log takes, even with a right CRC: it has no records, or its length is not the buffer's."""
 

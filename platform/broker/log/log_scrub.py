@@ -31,10 +31,17 @@ class LogScrub:
 
     def _done(self, scrub: SegmentScrub) -> list[BadRange]:
         """Return the damage that was found and was not known."""
+        if scrub is not self._scrub:
+            return []  # The segment was repaired meanwhile: what was found may be whole again.
         found = scrub.segment.verified(scrub)
         if scrub.is_finished:
             self._scrub = None
         return found
+
+    def begin_again(self, segment: Segment) -> None:
+        """The segment was repaired: verify it again from where it is verified."""
+        if self._scrub is not None and self._scrub.segment is segment:
+            self._scrub = None
 
     def _failed(self, scrub: SegmentScrub, error: OSError) -> LogError:
         """The segment cannot be read: it is left to its readers."""

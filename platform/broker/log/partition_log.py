@@ -19,7 +19,7 @@ from ...wire.batch.record_batch import BatchHeader, place, read_header
 from . import folder as folders
 from . import leader_epochs, log_cut
 from .conditional_append import AlreadyThere, Appended, Refused
-from .errors import BatchRefused, LogUnusable
+from .errors import BatchRefused, DamageAhead, LogUnusable
 from .first_append import NoteJob
 from .jobs.checkpoint_job import CheckpointJob
 from .jobs.expire_job import ExpireJob
@@ -27,6 +27,7 @@ from .jobs.flush_job import FlushJob
 from .jobs.segment_scrub import ScrubJob
 from .jobs.start_job import StartJob
 from .leader_epochs import LeaderEpochs
+from .log_comparison import LogComparison, damage_between
 from .log_config import LogConfig
 from .log_end import LogEnd
 from .log_name import LogName
@@ -50,7 +51,19 @@ T = TypeVar("T")
 class PartitionLog:
     """Made by `open`."""
 
-    __slots__ = ("_end", "_epochs", "_mirrored", "_name", "_scrub", "_segments", "_start", "producers", "recovery")
+    __slots__ = (
+        "_end",
+        "_epochs",
+        "_mirrored",
+        "_name",
+        "_scrub",
+        "_segments",
+        "_start",
+        "comparison",
+        "producers",
+        "recovery",
+        "skips_damage",
+    )
 
     def __init__(
         self,
@@ -72,6 +85,10 @@ class PartitionLog:
         self._start = LogStart(name, segments, end)
         self._mirrored = MirroredAppend(name, segments, end)
         self._scrub = LogScrub(name, segments)
+        self.comparison = LogComparison(name, segments, self._scrub)
+        """For a replica: compares and repairs."""
+        self.skips_damage = True
+        """Whether a read continues behind damage. Not so in a replica, where the damage will be repaired."""
 
     @classmethod
     def open(cls, folder: Path, *, topic: str, partition: int, config: LogConfig, now_ms: int) -> "PartitionLog":
@@ -402,7 +419,8 @@ class PartitionLog:
 
         A batch answers every offset from its position to the next batch's position. `up_to_offset` None: the log end. At most
         `max_bytes`, but at least one batch. The region ends at a hole, a segment's end, a bad range, or earlier. It stays
-        readable while it is held, even when its segment is deleted. Raises `OffsetOutOfRange`, `FolderFault`.
+        readable while it is held, even when its segment is deleted. Raises `OffsetOutOfRange`, `FolderFault`; `DamageAhead` where
+        damage is not skipped.
         """
         segments = self._segments
         log_end_offset = segments.active.end_offset
@@ -415,13 +433,23 @@ class PartitionLog:
         try:
             for segment in segments.from_offset(offset):
                 while (start := segment.locate(offset)) is not None:
+                    if segment.index.bad_ranges and not self.skips_damage:
+                        self._check_damage(segment, offset, min(start, up_to_offset))
                     found = segment.read(start, max_bytes, up_to_offset) if start < up_to_offset else None
                     # None is the answer, unless this read has just found damage here: then try what is behind it.
                     if found is not None or segment.locate(offset) == start:
                         return found
+                if segment.index.bad_ranges and not self.skips_damage:
+                    self._check_damage(segment, offset, up_to_offset)
         except OSError as error:
             raise self._name.fault(error) from error
         return None
+
+    def _check_damage(self, segment: Segment, from_offset: int, to_offset: int) -> None:
+        """Raise `DamageAhead` where the segment is damaged between these offsets."""
+        bad = damage_between(segment.index.bad_ranges, from_offset, to_offset)
+        if bad is not None:
+            raise DamageAhead(topic=self.topic, partition=self.partition, from_offset=bad.from_offset, to_offset=bad.to_offset)
 
     def read_on(self, offset: int, max_bytes: int, up_to_offset: int) -> FileRegion | None:
         """Return what `read` would, for a reader that continues where it stopped; None when the file must be read for it. Hot.

@@ -16,6 +16,7 @@ from ...runtime.monitoring.process_metrics import process_metrics
 from ...runtime.monitoring.text_format import CONTENT_TYPE, Histogram, Metric, text
 from ...wire.errors import ErrorCode
 from ..metrics import BrokerMetrics, Durations
+from ..replicas.damage_book import DamageCounts
 from .group_lag import LagSnapshot
 from .metrics_snapshot import PartitionReading, Snapshot
 from .replication import ReplicationCounts
@@ -86,6 +87,12 @@ TABLE: Mapping[str, Family] = {
     "log_flush_failures_total": Family("counter", (), "Failed flushes. The log then accepts no more appends."),
     "logs_failed": Family("gauge", (), "Logs that accept no more appends."),
     "log_bad_ranges": Family("gauge", (), "Damaged ranges in logs, which are never served."),
+    "log_damaged_ranges": Family("gauge", (), "Damaged ranges of replicas that wait for their repair. Readers wait there, too."),
+    "log_undecided_ranges": Family("gauge", (), "Ranges in which replicas differ, and no bytes have a majority."),
+    "log_repaired_ranges_total": Family("counter", (), "Ranges of replicas that were repaired from another one."),
+    "log_repaired_records_total": Family("counter", (), "Records in them."),
+    "log_scrubbed_bytes_total": Family("counter", (), "Bytes of the logs led here that were compared with the other replicas."),
+    "log_scrub_rounds_total": Family("counter", (), "Comparisons of all logs led here that came to their end."),
     "recovery_cut_bytes": Family("gauge", (), "Bytes of torn tails that were cut when the logs were opened."),
     "data_free_bytes": Family("gauge", (), "Free bytes on the file system of the data folder."),
     "connections": Family("gauge", (), "Open connections."),
@@ -136,6 +143,7 @@ class Source(NamedTuple):
     group_lag: Callable[[], LagSnapshot]
     tree_copied_at: Callable[[], float | None]
     replication: Callable[[], ReplicationCounts]
+    damage: Callable[[], DamageCounts]
 
 
 Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
@@ -159,6 +167,7 @@ class MetricsPage:
             **of_snapshot(source.snapshot(), source.partitions_max),
             **of_groups(source.group_lag(), source.partitions_max),
             **of_replication(source.replication()),
+            **of_damage(source.damage()),
         }
         for name, (kind, labels, doc) in TABLE.items():
             if name in samples:
@@ -321,3 +330,15 @@ def error_name(code: int) -> str:
         return ErrorCode(code).name
     except ValueError:
         return str(code)
+
+
+def of_damage(counts: DamageCounts) -> Samples:
+    """Return what is damaged and repaired in replicas. Pure."""
+    return {
+        "log_damaged_ranges": [((), counts.damaged_ranges)],
+        "log_undecided_ranges": [((), counts.undecided_ranges)],
+        "log_repaired_ranges_total": [((), counts.repaired_ranges)],
+        "log_repaired_records_total": [((), counts.repaired_records)],
+        "log_scrubbed_bytes_total": [((), counts.compared_bytes)],
+        "log_scrub_rounds_total": [((), counts.rounds)],
+    }

@@ -19,6 +19,7 @@ from ..event_loop.loop import Loop, monotonic_ms
 from ..metrics import BrokerMetrics, Durations
 from ..partitions.catalog import Catalog
 from ..partitions.partition import PartitionTable
+from ..replicas.damage_book import DamageCounts
 from ..settings.broker_settings import BrokerSettings
 from . import health, metrics_snapshot
 from .group_lag import LagSnapshot
@@ -71,6 +72,7 @@ class Parts:
     api_names: Mapping[int, str]
     catalog: Callable[[], Catalog]
     """The cluster as this broker knows it."""
+    damage: Callable[[], DamageCounts]
 
 
 class MonitoringPages:
@@ -116,6 +118,7 @@ class MonitoringPages:
             group_lag=lambda: parts.group_lag(ANSWER_MS),
             tree_copied_at=parts.tree_copied_at,
             replication=ReplicationReader(parts.catalog, settings.broker_id, settings.topic_defaults).read,
+            damage=parts.damage,
         )
         self._metrics = MetricsPage(source)
         parts.session.on_change(self._session_changed)

@@ -23,7 +23,7 @@ class ReplicaView:
     replicas: tuple[int, ...]
     """The first one is preferred as leader."""
     targets: tuple[int, ...]
-    """The replicas that a reassignment adds."""
+    """The whole list that a reassignment wants, empty when none is under way."""
     version: int
     """Of the node."""
 
@@ -52,7 +52,7 @@ class TopicEntry:
     @property
     def replication_factor(self) -> int:
         """Return the number of replicas of the partition that has the fewest."""
-        return replication_factor_of(self.partitions)
+        return replication_factor_of({**self.partitions, **{index: one.replicas for index, one in self.states.items()}})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +85,7 @@ class Catalog:
 
 def replication_factor_of(partitions: ReplicaAssignment) -> int:
     """Return the number of replicas of the partition that has the fewest, at least 1."""
-    return max(1, min(map(len, partitions.values()), default=1))
+    return max(1, min((len(set(ids)) for ids in partitions.values()), default=1))
 
 
 def assignment(

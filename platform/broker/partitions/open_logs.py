@@ -28,7 +28,7 @@ from .replica_log import ReplicaLog, open_replica
 log = get_logger(__name__)
 
 CLOSED_AT_ONCE = 16
-REPLACED = "replaced"
+REPLACED, MOVED = "replaced", "moved"
 
 Opened = tuple[PartitionLog | ReplicaLog, TopicSettings]
 Wanted = tuple[Mapping[int, tuple[int, ...]], Mapping[str, str]]
@@ -363,6 +363,11 @@ class OpenLogs:
                     if opened_log is None:
                         continue
                     logs[index] = opened_log
+            elif isinstance(opened_log, PartitionLog) and len(replicas) > 1:
+                replica = self._as_replica(opened_log, known.entry.topic_id)
+                if replica is None:
+                    continue
+                opened_log = logs[index] = replica
             opened[topic, index] = (opened_log, settings)
 
     def _replica(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> ReplicaLog | None:
@@ -389,6 +394,28 @@ class OpenLogs:
                 what_to_do="while other replicas are in sync: move the partition's folder away and start this broker again",
             )
             return None
+
+    def _as_replica(self, partition_log: PartitionLog, topic_id: UUID) -> ReplicaLog | None:
+        """Return an open log, of a partition that had one replica and gets more, as a replica; None when its folder refuses."""
+        try:
+            return open_replica(partition_log, topic_id, self._now_ms)
+        except (LogError, OSError) as error:
+            log.error("replica_not_opened", topic=partition_log.topic, partition=partition_log.partition, why=str(error))
+            return None
+
+    def drop(self, topic: str, topic_id: UUID, index: int) -> list[Path]:
+        """Close the log of a replica that was moved to another broker, rename its folder, and return that. Empty: it stays,
+        because the topic names this broker again. Raises OSError.
+        """
+        known = self._known.get(topic)
+        if known is None or known.info.topic_id != topic_id or self._broker_id in known.info.partitions.get(index, ()):
+            return []
+        going = self._open.get(topic, {}).pop(index, None)
+        if going is None:
+            return []
+        for error in _closed({(topic, index): going}, 1).values():
+            log.warning("log_not_closed", topic=topic, partition=index, why=str(error))
+        return [self._put_aside(self._data / f"{topic}-{index}", MOVED)]
 
     def _recovered(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """Open a log, in an empty folder if the present one belongs to another topic of this name."""

@@ -25,7 +25,7 @@ class Placement(NamedTuple):
     offline: tuple[int, ...]
     """Replicas whose brokers are not there."""
     targets: tuple[int, ...] = ()
-    """The replicas that a reassignment adds."""
+    """The whole list that a reassignment wants, empty when none is under way."""
 
     @property
     def is_under_replicated(self) -> bool:

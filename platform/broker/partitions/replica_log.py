@@ -23,6 +23,7 @@ class ReplicaLog:
     """Made by `open_replica`."""
 
     def __init__(self, log: PartitionLog, noted: ReplicaNote, topic_id: UUID, now_ms: Callable[[], int]) -> None:
+        log.skips_damage = False
         self.log = log
         self.noted = noted
         self.incarnation = 0
@@ -150,6 +151,7 @@ class ReplicaLog:
 
     def _is_new(self) -> None:
         self.incarnation += 1
+        self.log.skips_damage = False
         self._last = -1, NO_CRC
         self.is_damaged = bool(self.log.bad_ranges)
 

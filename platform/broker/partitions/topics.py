@@ -215,6 +215,19 @@ class Topics:
         """
         self._jobs.put(self._deletion, _Deletion(topic, topic_id, done))
 
+    def drop_replica(self, topic: str, topic_id: UUID, index: int) -> bool:
+        """Delete the folder of a replica that was moved to another broker and that nothing here uses any more. False: not now."""
+
+        def dropped(folders: list[Path]) -> None:
+            if folders:
+                log.info("replica_removed", topic=topic, partition=index)
+                self._dispose(partial(_erase, folders))
+
+        def failed(error: Exception) -> None:
+            log.error("replica_not_removed", topic=topic, partition=index, why=str(error), what_to_do="delete its folder")
+
+        return self._worker.submit(lambda: self._logs.drop(topic, topic_id, index), dropped, failed)
+
     @property
     def _broker_ids(self) -> set[int]:
         return {self._broker_id, *self.catalog.brokers}
@@ -342,6 +355,9 @@ class Topics:
             if isinstance(opened_log, ReplicaLog):
                 if self._replication is not None:
                     entry = self._read[topic]
+                    single = self._table.get(topic, index)
+                    if single is not None and not single.is_replicated:
+                        self._table.remove(single)  # it gets more replicas: what waits for it asks again
                     self._replication.open(entry, index, opened_log, settings)
                 continue
             present = self._table.get(topic, index)

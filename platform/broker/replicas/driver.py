@@ -11,6 +11,7 @@ from functools import partial
 from ...runtime.logs import get_logger
 from ...wire.batch.record_batch import BatchHeader, crc_matches, iter_batches
 from ...wire.errors import CorruptBatch, ErrorCode
+from ..log import PartitionLog
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
@@ -19,6 +20,7 @@ from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events
 from ..replication.facts import BatchFacts, FetchAnswer, ReplicaFetch
 from ..replication.replica import Following, Leading, Replica, Stopped, visible_end
+from ..replication.set_changes import may_be_without
 from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Answer as SwapAnswer
@@ -48,8 +50,10 @@ class ReplicaDriver(MachineRunner):
         replica_log: ReplicaLog,
         settings: TopicSettings,
         machine: Replica,
+        *,
+        replica_count: int,
     ) -> None:
-        super().__init__(world, key, topic, index, replica_log, settings, machine)
+        super().__init__(world, key, topic, index, replica_log, settings, machine, replica_count=replica_count)
         self._check = LeadershipCheck(lambda done: world.look_at_node(self, done), self._is_led_here)
 
     @property
@@ -162,6 +166,47 @@ class ReplicaDriver(MachineRunner):
         self._tell(self._waiters.pop(token, ()), self._not_leader())
         return events.LogChanged(log=self._log.facts(with_crc=True))
 
+    # -- damage ------------------------------------------------------------------------------------
+
+    @property
+    def comparable_log(self) -> PartitionLog | None:
+        """Return the log, None while it is being cut, or is not used any more."""
+        return None if self.is_gone or self.machine.is_cutting or self.has_stopped else self.log
+
+    def is_log(self, log: PartitionLog) -> bool:
+        """Return whether this is still the replica's log. From any thread."""
+        return not self.is_gone and self._log.log is log
+
+    @property
+    def is_damaged(self) -> bool:
+        return self._log.is_damaged
+
+    def undamaged_members(self) -> list[int]:
+        """Return the other members of the set that were heard lately and have no damage: those that may lead."""
+        role, node = self.machine.role, self.machine.node
+        if not isinstance(role, Leading) or node is None:
+            return []
+        since_ms = self._world.now_ms - self.machine.silent_ms
+        heard = [one for one, progress in role.progress.items() if progress.heard_ms > since_ms and not progress.is_damaged]
+        return [
+            member.broker_id
+            for member in node.members
+            if member.broker_id in heard and member.broker_id != self.machine.broker_id
+        ]
+
+    def damage_noted(self) -> None:
+        """A range of the log is newly known to be damaged."""
+        self.rest.end()
+        self._damage_found()
+
+    def damage_repaired(self) -> None:
+        """A damaged range is whole again. When it was the last one, this replica follows, and may lead, again."""
+        if self.machine.is_cutting:
+            return
+        self.rest.end()
+        self._log.look_for_damage()
+        self.feed(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
+
     # -- flushes -----------------------------------------------------------------------------------
 
     def flushed(self) -> None:
@@ -187,7 +232,7 @@ class ReplicaDriver(MachineRunner):
                 "replica_damaged",
                 topic=self.topic,
                 partition=self.index,
-                what_to_do="while other replicas are in sync: stop this broker, move the partition's folder away, start it",
+                what_to_do="it is repaired from the other replicas; `headrace cluster status` shows what is not repaired yet",
             )
             node = self.machine.node
             if self.leads and self.log.failure is not None and node is not None and len(node.members) > 1:
@@ -215,6 +260,8 @@ class ReplicaDriver(MachineRunner):
         role, node, end = machine.role, machine.node, own.log_end_offset
         if node is None or machine.undecided or machine.is_cutting or self._log.is_damaged:
             return None
+        if machine.is_leaving or node.targets:
+            return None
         if self._is_busy or self._events or self._todo or self._waiters or self._new_waiters:
             return None
         if self._waits_for_disk() and own.flushed_offset < end:
@@ -239,7 +286,7 @@ class ReplicaDriver(MachineRunner):
     def swap_answered(self, swap: Swap, answer: SwapAnswer) -> None:
         self._feed_fresh(events.SwapAnswered(swap=swap, answer=answer))
 
-    def configure(self, settings: TopicSettings, replica_count: int) -> None:
+    def configure(self, settings: TopicSettings) -> None:
         if settings is self._settings:
             return
         self.rest.end()
@@ -248,8 +295,12 @@ class ReplicaDriver(MachineRunner):
             self.log.config = log_config(settings)
         if self._partition is not None:
             self._partition.configure(settings)
-        least = min_insync(settings.min_insync_replicas, replica_count)
-        self.feed(events.Configured(min_insync_replicas=least, acks_on_disk=settings.acks_on_disk))
+        self._feed_settings(self._replica_count)
+
+    def _feed_settings(self, replica_count: int) -> None:
+        self._replica_count = replica_count
+        least = min_insync(self._settings.min_insync_replicas, replica_count)
+        self.feed(events.Configured(min_insync_replicas=least, acks_on_disk=self._settings.acks_on_disk))
 
     def suspect(self, signs: Signs, dead: frozenset[int]) -> None:
         """Tell the machine that the leader does not answer."""
@@ -270,6 +321,24 @@ class ReplicaDriver(MachineRunner):
                 port_refuses=signs.is_port_refusing,
                 registered=signs.is_registered,
             )
+
+    def take_over(self, leader_epoch: int) -> bool:
+        """Begin to lead, asked by the leader of this epoch or by an operator. Return whether that has begun."""
+        if self.following is None or self._is_busy:
+            return False
+        self.feed(events.HandedOver(leader_epoch=leader_epoch))
+        if self.following is None:
+            log.info("replica_takes_over", topic=self.topic, partition=self.index, leader_epoch=leader_epoch, is_asked=True)
+        return self.following is None
+
+    def leave(self) -> bool:
+        """Leave the set, because this process stops. Return whether the leader no longer waits for it, or must."""
+        if not self.machine.is_leaving:
+            self.feed(events.Leave())
+        machine = self.machine
+        if not isinstance(machine.role, Following) or machine.node is None or machine.entry() is None:
+            return True
+        return not may_be_without(machine.node.members, machine.min_insync_replicas)
 
     def take_fetch(self, fetch: ReplicaFetch) -> None:
         """Give a follower's fetch to the machine, with what this log holds there. One too many is lost, and repeated."""
@@ -349,7 +418,9 @@ class ReplicaDriver(MachineRunner):
 
     def _look(self) -> None:
         """After all orders were carried out: show what has changed."""
-        role = self.machine.role
+        role, node = self.machine.role, self.machine.node
+        if node is not None and node.replicas and len(node.replicas) != self._replica_count:
+            self._feed_settings(len(node.replicas))
         if isinstance(role, Leading):
             if self._published_epoch is None and not self.machine.is_cutting:
                 self._publish(role)

@@ -55,7 +55,10 @@ class MachineRunner(ABC):
         replica_log: ReplicaLog,
         settings: TopicSettings,
         machine: Replica,
+        *,
+        replica_count: int,
     ) -> None:
+        """`replica_count`: how many replicas the partition has; its node corrects it."""
         self.key, self.topic, self.index = key, topic, index
         self.machine = machine
         self.is_gone = False
@@ -65,6 +68,7 @@ class MachineRunner(ABC):
         self._world = world
         self._log = replica_log
         self._settings = settings
+        self._replica_count = replica_count
         self._partition: ReplicatedPartition | None = None
         self._heard_ms = 0
         self._published_epoch: int | None = None
@@ -148,7 +152,8 @@ class MachineRunner(ABC):
                     self._step(event() if callable(event) else event)
                 else:
                     self._look()
-                    return
+                    if not self._events:
+                        return
         finally:
             self._is_stepping = False
 
@@ -208,6 +213,8 @@ class MachineRunner(ABC):
             case orders.Refuse(token=token, reason=reason):
                 fault = ErrorCode.OFFSET_OUT_OF_RANGE if "watermark" in reason else ErrorCode.NOT_LEADER_OR_FOLLOWER
                 self._tell(self._waiters.pop(token, ()), (fault, f"{self.topic}-{self.index}: {reason}"))
+            case orders.HandOver(to=to, leader_epoch=epoch):
+                world.hand_over(self._me, to, epoch)
             case orders.CloseConnections():
                 self.outgoing.clear()
                 world.forget_messages(self._me)

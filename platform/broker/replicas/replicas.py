@@ -5,7 +5,7 @@ all swaps and reads that are due go in one job. At rest, ZooKeeper is not asked 
 """
 
 import itertools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,8 +32,10 @@ from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
 from . import rest
+from .asking import Peers
 from .driver import ReplicaDriver
 from .followers import Followers
+from .handing_over import HandOvers
 from .leaders import Link
 from .messages import Answer, Refusal, topic_word
 from .states import ANSWERS, state_of, view_of, wanted_swap
@@ -89,6 +91,7 @@ class Replicas:
         note_states: Callable[[Mapping[Key, ReplicaView | None]], None],
         wall_ms: Callable[[], int],
         silent_ms: int,
+        peers: Peers | None = None,
     ) -> None:
         """`note_states` takes what is newly known of the cluster's partitions; `silent_ms`: a follower that was not heard for so
         long is removed from the set.
@@ -96,7 +99,7 @@ class Replicas:
         self.broker_id = broker_id
         self.table = table
         self.ask_flush: AskFlush = maintenance.flush
-        self.followers = Followers(loop, self._find, lambda: self._drivers.values())
+        self.followers = Followers(loop, self.find, lambda: self._drivers.values())
         self._loop, self._states, self._lives = loop, states, lives
         self._maintenance, self._checkpoints, self._threads, self._connect = maintenance, checkpoints, threads, connect
         self._catalog, self._note_states, self._wall_ms, self._silent_ms = catalog, note_states, wall_ms, silent_ms
@@ -109,7 +112,8 @@ class Replicas:
         self._to_read: set[Key] = set()
         self._to_swap: list[tuple[ReplicaDriver, Swap]] = []
         self._is_asking = False
-        self._is_running = False
+        self._is_running = self._is_leaving = False
+        self._hand_overs = None if peers is None else HandOvers(loop, peers, self.drivers)
         self._round = 0
         self._leaderless_since: dict[Key, int] = {}
         self._resigned: dict[Key, int] = {}
@@ -120,10 +124,10 @@ class Replicas:
 
     def open(self, entry: TopicEntry, index: int, replica_log: ReplicaLog, settings: TopicSettings) -> None:
         """Run the replica of this log, or give it its settings."""
-        key, replica_count = (entry.topic_id, index), len(entry.partitions[index])
+        key, replica_count = (entry.topic_id, index), len(set(entry.partitions[index]))
         driver = self._drivers.get(key)
         if driver is not None:
-            driver.configure(settings, replica_count)
+            driver.configure(settings)
             return
         noted = replica_log.noted
         machine = Replica(
@@ -138,7 +142,9 @@ class Replicas:
             noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
             now_ms=self._loop.now_ms,
         )
-        driver = self._drivers[key] = ReplicaDriver(self, key, entry.name, index, replica_log, settings, machine)
+        driver = self._drivers[key] = ReplicaDriver(
+            self, key, entry.name, index, replica_log, settings, machine, replica_count=replica_count
+        )
         if self._is_running:
             driver.start()
 
@@ -191,21 +197,41 @@ class Replicas:
             link.close()
         self._links.clear()
 
-    def take_over(self, topic_id: UUID, index: int) -> bool:
+    def take_over(self, key: Key, leader_epoch: int | None = None) -> bool:
         """Begin to lead a partition of whose in-sync set this broker is a member. Return False when it is none, or leads already.
         The present leader learns it from the node; what it had not acknowledged is refused there, and sent again.
+        `leader_epoch`: of the leader that asks; None: an operator asks.
         """
-        driver = self._drivers.get((topic_id, index))
-        if driver is None or driver.following is None or driver.machine.entry() is None:
+        driver = self._drivers.get(key)
+        if self._is_leaving or driver is None or driver.node is None:
             return False
-        driver.suspect(Signs(answers_fetches=False, is_port_refusing=False, is_registered=False), frozenset())
-        return driver.following is None
+        return driver.take_over(driver.node.leader_epoch if leader_epoch is None else leader_epoch)
 
-    def drivers(self) -> Iterable[ReplicaDriver]:
+    def leave(self, done: Callable[[int], None], within_ms: int) -> None:
+        """Before a stop: hand over what is led here and take nothing over. Then `done` gets how many leaderships are left."""
+        self._is_leaving = True
+        if self._hand_overs is None:
+            done(0)
+        else:
+            self._hand_overs.leave(done, within_ms)
+
+    def drivers(self) -> list[ReplicaDriver]:
         """Return the replicas that are kept here."""
-        return self._drivers.values()
+        return list(self._drivers.values())
 
-    def _find(self, key: Key) -> ReplicaDriver | None:
+    def remove(self, key: Key) -> None:
+        """End a replica: another broker keeps it now."""
+        driver = self._drivers.pop(key)
+        driver.end()
+        self._leaderless_since.pop(key, None)
+        self._resigned.pop(key, None)
+
+    @property
+    def start_number(self) -> int:
+        return self._lives.start_number
+
+    def find(self, key: Key) -> ReplicaDriver | None:
+        """Return the replica of a partition that is kept here."""
         return self._drivers.get(key)
 
     # -- what drivers need -------------------------------------------------------------------------
@@ -282,6 +308,10 @@ class Replicas:
 
     def refuse(self, driver: ReplicaDriver, to: int, leader_epoch: int) -> None:
         self.followers.refuse(driver, to, RESIGNED if driver.has_stopped else leader_epoch)
+
+    def hand_over(self, driver: ReplicaDriver, to: int, leader_epoch: int) -> None:
+        if self._hand_overs is not None:
+            self._hand_overs.ask(driver.key, to, leader_epoch)
 
     def forget_messages(self, driver: ReplicaDriver) -> None:
         self.followers.forget(driver)

@@ -67,6 +67,10 @@ class World(Protocol):
 
     def refuse(self, driver: "ReplicaDriver", to: int, leader_epoch: int) -> None: ...
 
+    def hand_over(self, driver: "ReplicaDriver", to: int, leader_epoch: int) -> None:
+        """Ask a member to take over, soon."""
+        ...
+
     def forget_messages(self, driver: "ReplicaDriver") -> None:
         """Send nothing any more that waits to be sent for this replica."""
         ...

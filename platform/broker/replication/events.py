@@ -100,6 +100,18 @@ class LeaderSilent:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandedOver:
+    """The leader of this epoch, or an operator, asks this member to take over."""
+
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Leave:
+    """This process is about to stop: it leaves the set, so that the leader need not wait for it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
     now_ms: int
 
@@ -138,6 +150,8 @@ Event = (
     | AnswerReceived
     | FetchRefused
     | LeaderSilent
+    | HandedOver
+    | Leave
     | Tick
     | DeleteRecords
     | Configured

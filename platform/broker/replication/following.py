@@ -41,7 +41,8 @@ def go_on(turn: Turn) -> None:
     replica, role = turn.replica, turn.replica.role
     if not isinstance(role, Following) or replica.is_cutting or not cut_if_needed(turn):
         return
-    if role.leader not in (replica.broker_id, NO_LEADER):
+    has_left = replica.is_leaving and replica.entry() is None
+    if role.leader not in (replica.broker_id, NO_LEADER) and not has_left:
         fetch(turn, replica.log.end_offset)
 
 

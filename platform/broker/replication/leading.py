@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from . import acknowledging, following, set_changes, swaps
+from . import acknowledging, following, reassignment, set_changes, swaps
 from . import state as states
 from .events import Appended, DeleteRecords, FetchReceived, FollowersHeard, Produce
 from .orders import (
@@ -14,6 +14,7 @@ from .orders import (
     AskSwap,
     BeginEpoch,
     CloseConnections,
+    HandOver,
     Jump,
     ReadNode,
     Refuse,
@@ -181,7 +182,7 @@ def must_be_silent(replica: Replica) -> bool:
 
 
 def is_stranger(node: State, broker_id: int) -> bool:
-    return broker_id not in node.copies
+    return not node.must_keep(broker_id)
 
 
 def is_beyond(written_offset: int, end_offset: int) -> bool:
@@ -283,9 +284,23 @@ def change_set(turn: Turn) -> None:
         now_ms=replica.now_ms,
         silent_ms=replica.silent_ms,
         began_ms=role.began_ms,
+        log_start_offset=min(replica.log.log_start_offset, needed_offset),
     )
+    if wanted is None:
+        wanted = reassignment.completed(node, replica.broker_id, replica.min_insync_replicas)
     if wanted is not None:
         propose(turn, wanted)
+
+
+def hand_over_if_moved(turn: Turn) -> None:
+    """Ask a target of a reassignment to take over, when all have the log and this leader is none of them."""
+    replica, role, node = turn.replica, turn.replica.role, turn.replica.node
+    if not isinstance(role, Leading) or node is None or replica.undecided or replica.broker_id in node.targets:
+        return
+    if reassignment.is_complete(node, replica.min_insync_replicas):
+        to = reassignment.successor(node, role.progress, replica.broker_id, after_ms=replica.now_ms - replica.silent_ms)
+        if to is not None:
+            turn.order(HandOver(to=to, leader_epoch=role.leader_epoch))
 
 
 def propose(turn: Turn, wanted: State) -> None:

@@ -20,7 +20,9 @@ from .events import (
     FlushDone,
     FollowerLost,
     FollowersHeard,
+    HandedOver,
     LeaderSilent,
+    Leave,
     LogChanged,
     NodeRead,
     Produce,
@@ -66,6 +68,11 @@ def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
             following.refused(turn, event.leader_epoch)
         case LeaderSilent():
             _leader_silent(turn, event)
+        case HandedOver():
+            _handed_over(turn, event)
+        case Leave():
+            turn.change(is_leaving=True)
+            _leave_set(turn)
         case Tick():
             _tick(turn, event.now_ms)
         case DeleteRecords():
@@ -184,10 +191,10 @@ def is_current(event: FlushDone, log: LogFacts) -> bool:
 
 
 def _leave_set(turn: Turn) -> None:
-    """Ask that this damaged member is removed, if the set stays large enough."""
+    """Ask that this follower, damaged or about to stop, is removed, if the set stays large enough."""
     replica = turn.replica
     node, own = replica.node, replica.entry()
-    if node is None or own is None or replica.undecided:
+    if node is None or own is None or replica.undecided or not isinstance(replica.role, Following):
         return
     if set_changes.may_be_without(node.members, replica.min_insync_replicas):
         leading.propose(turn, set_changes.without(node, replica.broker_id))
@@ -200,6 +207,13 @@ def _leader_silent(turn: Turn, event: LeaderSilent) -> None:
     replica, role = turn.replica, turn.replica.role
     if isinstance(role, Following) and not replica.undecided and may_take_over(event.signs) and may_lead(replica):
         _begin_takeover(turn, TakingOver(dead=event.dead))
+
+
+def _handed_over(turn: Turn, event: HandedOver) -> None:
+    replica, role = turn.replica, turn.replica.role
+    is_asked = isinstance(role, Following) and role.leader_epoch == event.leader_epoch
+    if is_asked and not replica.undecided and replica.entry() is not None and may_lead(replica):
+        _begin_takeover(turn, TakingOver(dead=frozenset()))
 
 
 def may_lead(replica: Replica) -> bool:
@@ -252,8 +266,9 @@ def _tick(turn: Turn, now_ms: int) -> None:
         case Leading():
             leading.flush_if_needed(turn)
             leading.change_set(turn)
+            leading.hand_over_if_moved(turn)
         case Following():
-            if replica.log.is_damaged:
+            if replica.log.is_damaged or replica.is_leaving:
                 _leave_set(turn)
             leading.flush_if_needed(turn)
             following.go_on(turn)

@@ -130,6 +130,14 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class HandOver:
+    """Ask a member to take over (`HandedOver`). It need not arrive: it is ordered again at each tick until another leads."""
+
+    to: int
+    leader_epoch: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CloseConnections:
     """Close the connections to other replicas: the leadership or the epoch has changed."""
 
@@ -159,6 +167,7 @@ Order = (
     | RefuseFetch
     | Acknowledge
     | Refuse
+    | HandOver
     | CloseConnections
     | Alarm
 )

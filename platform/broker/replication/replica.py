@@ -92,6 +92,8 @@ class Replica:
     is_cut_off: bool = False
     """Whether a swap that is needed got no answer from ZooKeeper."""
     is_cutting: bool = False
+    is_leaving: bool = False
+    """Whether this process is about to stop. A follower then leaves the set, and fetches until it has left."""
     high_watermark: int = 0
     producers: tuple[Waiter, ...] = ()
     deleters: tuple[Waiter, ...] = ()

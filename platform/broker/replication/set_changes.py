@@ -12,13 +12,18 @@ from .lives import counts_flushed
 from .state import Member, State
 
 
-def joins(progress: Progress, *, needed_offset: int, acks_on_disk: bool) -> bool:
+def joins(progress: Progress, *, needed_offset: int, acks_on_disk: bool, log_start_offset: int) -> bool:
     """Return whether a replica may come in: without damage, and with everything up to `needed_offset`.
 
-    That is the later one of the high watermark and the start of the epoch.
+    That is the later one of the high watermark and the start of the epoch. It must also have deleted what the leader has deleted,
+    or deleted records would be back when it leads.
     """
     has = progress.flushed_offset if acks_on_disk else progress.written_offset
-    return not progress.is_damaged and has >= needed_offset
+    return not progress.is_damaged and has >= needed_offset and has_deleted(progress, log_start_offset)
+
+
+def has_deleted(progress: Progress, log_start_offset: int) -> bool:
+    return progress.log_start_offset >= log_start_offset
 
 
 def may_be_without(members: tuple[Member, ...], min_insync_replicas: int) -> bool:
@@ -46,6 +51,7 @@ def next_change(
     now_ms: int,
     silent_ms: int,
     began_ms: int,
+    log_start_offset: int,
 ) -> State | None:
     """Return the set that the leader wants next, None when the present one will do. One broker at a time.
 
@@ -57,12 +63,16 @@ def next_change(
             continue
         wanted = Member(broker_id=broker_id, life=one.lives.of(is_flushed=acks_on_disk))
         is_silent = now_ms - one.heard_ms >= silent_ms
-        if not is_silent and wanted not in state.members and joins(one, needed_offset=needed_offset, acks_on_disk=acks_on_disk):
+        if is_silent or wanted in state.members:
+            continue
+        if joins(one, needed_offset=needed_offset, acks_on_disk=acks_on_disk, log_start_offset=log_start_offset):
             return with_member(state, wanted)
     for member in state.members:
         one = progress.get(member.broker_id)
         if member.broker_id == leader or not may_be_without(state.members, min_insync_replicas):
             continue
+        if member.broker_id not in state.copies:
+            return without(state, member.broker_id)
         heard_ms = began_ms if one is None else one.heard_ms
         is_another = one is not None and (member.life not in one.lives or one.is_damaged)
         if is_another or now_ms - heard_ms >= silent_ms:

@@ -42,14 +42,14 @@ class State:
     epochs: Epochs = ()
     replicas: tuple[int, ...] = ()
     targets: tuple[int, ...] = ()
-    """The replicas that a reassignment adds."""
+    """The whole list of replicas that a reassignment wants, empty when none is under way."""
     lost: tuple[tuple[int, int], ...] = ()
     """The half-open ranges that recoveries gave up: from the end of the chosen log to where its next batch went."""
     version: int = 0
 
     @property
     def copies(self) -> tuple[int, ...]:
-        """Return the brokers that may keep a copy of the log."""
+        """Return the brokers that are to keep a copy of the log, now or after a reassignment."""
         return (*self.replicas, *(each for each in self.targets if each not in self.replicas))
 
     def member(self, broker_id: int) -> Member | None:

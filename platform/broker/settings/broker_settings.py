@@ -13,7 +13,7 @@ from ...runtime.http_access import is_loopback
 from ..errors import SettingsRefused
 from . import sources, topic_settings
 from .definitions import AUTHORIZERS, NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, principals
-from .listeners import Listener, listener_parts, listeners_of, split
+from .listeners import ALL_ADDRESSES, Listener, listener_parts, listeners_of, split
 from .login_settings import OF_LISTENER, OF_MECHANISMS, LoginSettings, login_settings
 from .sources import ENVIRONMENT_PREFIX, Given
 from .tls_settings import TlsSettings, tls_settings
@@ -69,6 +69,8 @@ class BrokerSettings:
     num_partitions: int
     default_replication_factor: int = 1
     replica_lag_time_max_ms: int = 2_000
+    log_scrub_interval_ms: int = 604_800_000
+    log_scrub_bytes_per_second: int = 8 << 20
     request_max_bytes: int
     unfinished_requests_max_bytes: int
     max_connections: int
@@ -291,10 +293,12 @@ def _check_reach(listeners: Sequence[Listener], values: Mapping[str, str | None]
         asks = one.has_tls and (one.has_login or values["ssl.client.auth"] == "required")
         if not is_loopback(one.host) and not asks and values["listeners.insecure.allowed"] != "true":
             faults.append(
-                f"listeners: other machines reach {one.host}, and {one.name} does not ask them who they are over TLS: listen on "
-                f"the loopback; or take TLS and a login (SASL_SSL://{_bracketed(one.host)}:{one.port}), or TLS and certificates "
-                f"(SSL://{_bracketed(one.host)}:{one.port} and ssl.client.auth=required); or set listeners.insecure.allowed=true "
-                "if only trusted clients can reach it"
+                f"listeners: other machines reach {one.host}, and {one.name} does not ask them who they are over TLS. "
+                f"Three commands make it right: (1) `headrace security init FOLDER --host broker={_named(one)}` "
+                f"(2) `headrace security apply FOLDER --zookeeper {values['zookeeper.connect']}` "
+                f"(3) `headrace broker run --config FILE` with listeners=SASL_SSL://{_bracketed(one.host)}:{one.port} and the "
+                "lines of FOLDER/broker/broker.properties. Or take certificates alone (SSL:// and ssl.client.auth=required), "
+                "listen on the loopback, or set listeners.insecure.allowed=true if only trusted clients can reach it"
             )
     http_host = values["http.host"] or "127.0.0.1"
     if values["http.port"] is not None and not is_loopback(http_host) and values["http.token.file"] is None:
@@ -302,6 +306,10 @@ def _check_reach(listeners: Sequence[Listener], values: Mapping[str, str | None]
             f"http.host: other machines reach {http_host}: give http.token.file, whose first line scrapers send as bearer token, "
             "or listen on the loopback"
         )
+
+
+def _named(one: Listener) -> str:
+    return "NAME" if one.advertised_host in ALL_ADDRESSES else one.advertised_host
 
 
 def _topic_defaults(given: Mapping[str, Given], faults: list[str]) -> dict[str, str]:

@@ -63,6 +63,18 @@ NUMBERS: Mapping[str, Number] = {
         doc="A follower that its leader has not heard for this long is removed from the in-sync set, down to min.insync.replicas."
         " Until then acknowledgements wait for it.",
     ),
+    "log.scrub.interval.ms": _number(
+        "log_scrub_interval_ms",
+        7 * 86_400_000,
+        0,
+        doc="Interval between two comparisons of all replicas that this broker leads, batch by batch (the scrub). 0: none.",
+    ),
+    "log.scrub.bytes.per.second": _number(
+        "log_scrub_bytes_per_second",
+        8 * _MIB,
+        65_536,
+        doc="Bytes a second that the scrub reads from each replica's disk, for all partitions that this broker leads together.",
+    ),
     "socket.request.max.bytes": _number(
         "request_max_bytes", 100 * _MIB, 1_024, doc="Largest request in bytes. A larger one closes its connection."
     ),

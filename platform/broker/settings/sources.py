@@ -24,8 +24,8 @@ def from_file(text: str, path: str, faults: list[str]) -> dict[str, Given]:
     for number, line in _logical_lines(text):
         name, value = _pair(line)
         where = f"{path}:{number}"
-        if name is None:
-            faults.append(f"{where}: {line!r} is not name=value")
+        if name is None:  # the line is not repeated: it may be a password
+            faults.append(f"{where}: it is not name=value")
         elif name in given:
             faults.append(f"{where}: {name} was given before, at {given[name].source}: keep one of the two")
         else:

@@ -103,6 +103,7 @@ class Demo:
             try:
                 control.up(self._layout, progress=self._say)
                 is_up = True
+                os.environ.update(self._layout.as_role("operator"))  # what this process itself asks the clusters
                 before = demo_share.look(self._layout, self._topic)
                 with LeaderKill(self._layout, self._topic, self._say) as kill:
                     sent = self._replay(self._log) if self._log is not None else self._drive_frontend()
@@ -144,7 +145,10 @@ class Demo:
         try:
             with held():
                 step = subprocess.Popen(
-                    commands.command(*words), env=commands.environment(self._layout), stdout=output, text=True
+                    commands.command(*words),
+                    env=commands.environment(self._layout, "application" if words[0] == "replay" else "operator"),
+                    stdout=output,
+                    text=True,
                 )
             printed, _ = step.communicate()
             return step.returncode, printed or ""
@@ -179,7 +183,8 @@ class Demo:
         frontend: subprocess.Popen[bytes] | None = None
         try:
             with held(), (self._layout.logs / "frontend.log").open("ab") as output:
-                frontend = subprocess.Popen(command, stdout=output, stderr=output, env=commands.environment(self._layout))
+                environment = commands.environment(self._layout, "application")
+                frontend = subprocess.Popen(command, stdout=output, stderr=output, env=environment)
             self._await_frontend(frontend)
             self._say(f"frontend: {self._layout.frontend_url}, {FRONTEND_REQUESTS:,} real HTTP requests")
             answers, source = self._drive()

@@ -57,10 +57,7 @@ def in_zookeeper(hosts: str, plan: Wanted) -> None:
     try:
         users = UserRegistry(session)
         for name, password in plan.passwords.items():
-            credential = ScramCredential.of_password(
-                MECHANISM, password, secrets.token_bytes(scram_users.SALT_BYTES), LEAST_ITERATIONS
-            )
-            users.change(name, partial(_with, credential.to_text()))
+            users.change(name, partial(_with, password))
         AccessRules(session).change(
             lambda rows: written({rule for rule in read(rows) if rule.principal not in principals} | set(plan.rules))
         )
@@ -68,8 +65,12 @@ def in_zookeeper(hosts: str, plan: Wanted) -> None:
         session.close()
 
 
-def _with(text: str, present: Config) -> Config:
-    return {**present, MECHANISM: text}
+def _with(password: str, present: Config) -> Config:
+    """Return a user's settings with this password. The salt stays if it fits: a login that is under way would fail."""
+    if MECHANISM in present and ScramCredential.of_text(MECHANISM, present[MECHANISM]).fits(MECHANISM, password):
+        return present
+    salt = secrets.token_bytes(scram_users.SALT_BYTES)
+    return {**present, MECHANISM: ScramCredential.of_password(MECHANISM, password, salt, LEAST_ITERATIONS).to_text()}
 
 
 def by_brokers(cluster: Cluster, plan: Wanted) -> None:

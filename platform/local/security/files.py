@@ -81,6 +81,13 @@ def init(
     return made
 
 
+def make_current(folder: Path) -> None:
+    """Make what is missing, and renew certificates that end soon. Raises SecurityError."""
+    keystores = [folder / role.name / "keystore.pem" for role in ROLES]
+    if not all(one.exists() and days_left(one) >= RENEWED_FROM_DAYS for one in keystores):
+        init(folder)
+
+
 def password_of(folder: Path, role: str) -> str:
     """Return the password of a role's user. Raises SecurityError."""
     try:

@@ -75,7 +75,16 @@ ROLES: Sequence[Role] = (
     Role(
         name="application",
         what="logs events with the SDK",
-        rights=(*_topics(LIVE, TOPICS, write="log an event", create="create a topic by first use"), *_REPORTS),
+        rights=(
+            *_topics(
+                LIVE,
+                TOPICS,
+                write="log an event",
+                create="create a topic by first use",
+                describe_configs="warn of times that a topic does not keep",
+            ),
+            *_REPORTS,
+        ),
     ),
     Role(
         name="reader",

@@ -111,15 +111,24 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path, left_out: Collec
                 )
         return ProcessSpec(
             name=name,
-            command=[fill(word) for word in entry["command"]],
+            command=[fill(word) for word in _words(entry, is_secured=layout.is_secured)],
             after=tuple(name for name in entry.get("after", ()) if name not in left_out),
             probe=probe,
             port=port,
             stop_ms=entry.get("stop_ms", 10_000),
-            environment={key: fill(value) for key, value in entry.get("environment", {}).items()},
+            environment={
+                **layout.as_role(str(entry.get("role", ""))),
+                **{key: fill(value) for key, value in entry.get("environment", {}).items()},
+            },
         )
     except KeyError as error:
         raise ProcessTableError(f"{path}: process {name!r} lacks or misnames {error}") from error
+
+
+def _words(entry: Mapping[str, Any], *, is_secured: bool) -> list[str]:
+    """Return the command's words; of a secured platform with those before and behind it that `secured` names."""
+    secured = entry.get("secured", {}) if is_secured else {}
+    return [*secured.get("before", ()), *entry["command"], *secured.get("behind", ())]
 
 
 def in_start_order(specs: Sequence[ProcessSpec]) -> list[ProcessSpec]:

@@ -3,7 +3,7 @@ import { Kafka, logLevel } from 'kafkajs'
 
 const { BOOTSTRAP, TOPIC, COUNT } = process.env
 const count = Number(COUNT)
-const retry = { retries: 30, initialRetryTime: 100, maxRetryTime: 1000 }
+const retry = { retries: 5, initialRetryTime: 100, maxRetryTime: 1000 }
 const kafka = new Kafka({ clientId: 'test', brokers: BOOTSTRAP.split(','), logLevel: logLevel.NOTHING, retry })
 
 const consumer = kafka.consumer({ groupId: TOPIC, sessionTimeout: 6000, heartbeatInterval: 500, retry })

@@ -65,7 +65,7 @@ def _python(module: str, python: Callable[[], str] = lambda: sys.executable) -> 
     return built
 
 
-def _aiokafka() -> str:
+def python_with_aiokafka() -> str:
     """Return a Python that has aiokafka: this one, or one in its own environment in the bench's cache."""
     if importlib.util.find_spec("aiokafka"):
         return sys.executable
@@ -91,7 +91,7 @@ KINDS = {
     "platformatic": Kind(_node("platformatic"), EVERY_CODEC - {Codec.ZSTD, Codec.SNAPPY}),
     "confluent-kafka": Kind(_python("confluent")),
     "kafka-python": Kind(_python("kafka_python")),
-    "aiokafka": Kind(_python("aiokafka_", _aiokafka)),
+    "aiokafka": Kind(_python("aiokafka_", python_with_aiokafka)),
     "kcat": Kind(_python("kcat")),
 }
 """By name. The codecs are those of a client without further packages (Node has zstd since 22.15), except those that fail

@@ -16,6 +16,7 @@ from headrace.client.access_rules import Row
 from headrace.client.admin import create_topic
 from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import ClientError
+from headrace.local.security.apply import by_brokers, wanted
 from headrace.local.security.files import password_of
 from headrace.local.security.roles import LIVE, OFFLINE, ROLES, Right, Role, principal, role_of, rules_for, rules_of
 from tests.support.broker import BrokerProcess
@@ -181,7 +182,7 @@ WITH_RIGHTS = [(role.name, cluster) for role in ROLES for cluster in (LIVE, OFFL
 def test_each_right_that_is_removed_stops_one_named_thing(secured: Secured, operator: Cluster, name: str, cluster: str) -> None:
     role = role_of(name)
     rights = [right for right in role.rights if right.cluster == cluster]
-    secured.apply("--bootstrap", secured.broker.address, "--cluster", cluster, "--role", name)
+    by_brokers(operator, wanted(secured.folder, cluster, roles=[name], topics=TOPICS, groups=GROUPS))
     with secured.client(name) as client:
         assert refused(client, rights, role) == set()
         for right in rights:
@@ -191,8 +192,8 @@ def test_each_right_that_is_removed_stops_one_named_thing(secured: Secured, oper
             access_rules.add(operator, [Row(*rule)])
 
 
-def test_roles_without_a_right_to_something_do_not_get_it_by_others(secured: Secured) -> None:
-    secured.apply("--bootstrap", secured.broker.address, "--role", "application")
+def test_roles_without_a_right_to_something_do_not_get_it_by_others(secured: Secured, operator: Cluster) -> None:
+    by_brokers(operator, wanted(secured.folder, LIVE, roles=["application"], topics=TOPICS, groups=GROUPS))
     with secured.client("application") as client:
         assert client.fetch("clicks", 0).error_code in DENIED
         assert client.produce("_headrace.schemas", batch(b"value")).error_code in DENIED

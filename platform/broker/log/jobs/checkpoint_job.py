@@ -20,6 +20,7 @@ class _Part(NamedTuple):
     """A segment as it is when the job is made."""
 
     segment: Segment
+    generation: int
     file: OpenFile
     base_offset: int
     end_offset: int
@@ -48,6 +49,7 @@ class CheckpointWork:
         self._parts.append(
             _Part(
                 segment=segment,
+                generation=segment.sidecar.generation,
                 file=segment.file(),
                 base_offset=segment.base_offset,
                 end_offset=segment.end_offset,
@@ -89,9 +91,10 @@ class CheckpointWork:
 
     def mark_segments(self) -> list[Segment]:
         """Set in the segments how far their sidecars reach, on the log's thread; return them."""
-        for part in self._parts:
+        current = [part for part in self._parts if part.generation == part.segment.sidecar.generation]
+        for part in current:
             part.segment.sidecar.written(part.end_offset, is_flushed=part.flushed_offset >= part.end_offset)
-        return [part.segment for part in self._parts]
+        return [part.segment for part in current]
 
 
 def _last_batch(part: _Part) -> BatchHeader:

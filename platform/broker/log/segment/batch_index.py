@@ -43,6 +43,23 @@ class BatchIndex:
             del self.reader_offsets[offset]
         return True
 
+    def repaired(self, from_offset: int, to_offset: int, starts: BatchStarts) -> None:
+        """[from_offset, to_offset) is whole again. `starts` replace the present ones. The rest of a bad range stays bad."""
+        left: list[BadRange] = []
+        for bad in self.bad_ranges:
+            if bad.to_offset <= from_offset or to_offset <= bad.from_offset:
+                left.append(bad)
+                continue
+            if bad.from_offset < from_offset:
+                left.append(bad._replace(to_offset=from_offset))
+            if to_offset < bad.to_offset:
+                left.append(bad._replace(from_offset=to_offset))
+        self.starts = starts
+        self.bad_ranges, self.bad_ends = [], {}
+        self.reader_offsets.clear()
+        for bad in left:
+            self.add_bad(bad)
+
     def after_bad(self, offset: int) -> int:
         """Return `offset`, or the end of the bad ranges that begin there."""
         bad_ends = self.bad_ends

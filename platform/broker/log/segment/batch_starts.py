@@ -38,6 +38,27 @@ class BatchStarts:
         """Return a copy."""
         return BatchStarts.of_arrays(self.interval_bytes, self._offsets[:], self._peaks_ms[:], self._breaks[:])
 
+    def with_part(self, from_offset: int, to_offset: int, batches: Sequence[tuple[int, int, bool]]) -> "BatchStarts":
+        """Return the list with other batches in [from_offset, to_offset): where each begins, its timestamp, and whether a hole
+        follows it.
+        """
+        made = BatchStarts(self.interval_bytes)
+        breaks = set(self._breaks)
+
+        def copy(begin: int, end: int) -> None:
+            for offset, peak_ms in zip(self._offsets[begin:end], self._peaks_ms[begin:end], strict=True):
+                made.add(offset, peak_ms)
+                if offset in breaks:
+                    made.add_break(offset)
+
+        copy(0, bisect_left(self._offsets, from_offset))
+        for offset, timestamp_ms, has_hole in batches:
+            made.add(offset, timestamp_ms)
+            if has_hole:
+                made.add_break(offset)
+        copy(bisect_left(self._offsets, to_offset), len(self._offsets))
+        return made
+
     def __len__(self) -> int:
         return len(self._offsets)
 

@@ -6,7 +6,7 @@ nothing of other segments, retention, producers or flush policy. Raises OSError 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ....wire.batch.record_batch import HEADER_SIZE, BatchHeader, read_header
@@ -141,6 +141,20 @@ class Segment:
         if index.is_complete:
             self.unverified.verified_to(self.unverified.to_offset if scrub.is_finished else scrub.position)
         return [bad for bad in scrub.bad_ranges if index.add_bad(bad)]
+
+    def repaired(self, found: Sequence[BatchHeader], from_offset: int, to_offset: int, walked_to: int) -> None:
+        """[from_offset, to_offset) was written again, and its sidecar removed. `found` are the batches up to `walked_to`."""
+        index = self.index
+        starts = index.starts
+        if index.is_complete:
+            batches = [(one.position, one.max_timestamp_ms, one.next_offset - one.position != one.size_bytes) for one in found]
+            starts = starts.with_part(found[0].position, walked_to, batches)
+        index.repaired(from_offset, to_offset, starts)
+        last = found[-1]
+        if last.next_offset > self.end_offset:
+            self.end_offset = last.next_offset
+            self.size_bytes = last.position - self.base_offset + last.size_bytes
+        self.sidecar.removed(self.base_offset)
 
     @property
     def needs_sidecar(self) -> bool:

@@ -27,23 +27,53 @@ def test_no_partition_is_being_moved(client: RawClient) -> None:
     assert (answer.error_code, answer.topics) == (ErrorCode.NONE, ())
 
 
-def test_a_partition_may_be_put_where_it_is_and_nowhere_else(client: RawClient) -> None:
-    partitions = [
-        {"partition_index": index, "replicas": replicas} for index, replicas in ((0, [1]), (1, [2]), (7, [1]), (0, None))
-    ]
+def test_a_partition_may_be_put_where_it_is_and_not_where_no_broker_is(client: RawClient) -> None:
+    wanted: dict[int, list[int] | None] = {0: [1], 1: [2], 7: [1]}
+    partitions = [{"partition_index": index, "replicas": replicas} for index, replicas in wanted.items()]
     answer = client.ask(45, 1, {"timeout_ms": 1_000, "topics": [{"name": "clicks", "partitions": partitions}]})
     (topic,) = answer.responses
     assert [(one.partition_index, ErrorCode(int(one.error_code))) for one in topic.partitions] == [
         (0, ErrorCode.NONE),
         (1, ErrorCode.INVALID_REPLICA_ASSIGNMENT),
         (7, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-        (0, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
     ]
-    assert "on [1], not on [2]" in topic.partitions[1].error_message
+    assert "brokers [2] are not there" in topic.partitions[1].error_message
 
 
-def test_a_reassignment_to_the_same_brokers_is_no_move() -> None:
-    assert reassignments.refusal((1,), (1,)) is None
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ((1, 2), None),
+        ((2, 1), None),
+        ((3,), None),
+        (None, ErrorCode.NO_REASSIGNMENT_IN_PROGRESS),
+        ((), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((1, 1), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((1, -2), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((1, 9), ErrorCode.INVALID_REPLICA_ASSIGNMENT),
+        ((1, 5), None),
+    ],
+)
+def test_a_move_is_refused_as_apache_kafka_refuses_it(wanted: tuple[int, ...] | None, expected: ErrorCode | None) -> None:
+    """Broker 5 keeps a replica and is away: it may stay in the list."""
+    placed = Placement(1, 4, (1, 5), (1,), (5,))
+    fault = reassignments.refusal(placed, wanted, {1, 2, 3})
+    assert (None if fault is None else fault[0]) == expected
+
+
+def test_a_move_may_be_ended_and_may_have_to_keep_the_number_of_replicas() -> None:
+    moving = Placement(1, 4, (1, 2), (1, 2), (), (2, 3))
+    assert reassignments.refusal(moving, None, {1, 2, 3}) is None
+    fault = reassignments.refusal(moving, (3,), {1, 2, 3}, may_change_count=False)
+    assert fault is not None
+    assert fault[0] == ErrorCode.INVALID_REPLICATION_FACTOR
+    assert reassignments.refusal(None, (1,), {1}) == (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition")
+
+
+def test_a_partition_named_twice_is_refused(client: RawClient) -> None:
+    partitions = [{"partition_index": 0, "replicas": [1]}, {"partition_index": 0, "replicas": None}]
+    (topic,) = client.ask(45, 1, {"timeout_ms": 1_000, "topics": [{"name": "clicks", "partitions": partitions}]}).responses
+    assert [int(one.error_code) for one in topic.partitions] == [ErrorCode.INVALID_REQUEST]
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

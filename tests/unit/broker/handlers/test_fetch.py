@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.broker.log import BadRange
 from headrace.wire.batch.compression import Codec
 from headrace.wire.batch.record_batch import iter_batches, iter_records
 from headrace.wire.errors import ErrorCode
@@ -95,6 +96,28 @@ def test_where_all_up_to_the_end_is_damaged_the_high_watermark_is_the_fetch_offs
             assert (answer.error_code, answer.high_watermark) == (0, offset)
         client.produce("t", batch(b"three"))
         assert values(client.fetch("t", len(whole))) == [b"three"]
+
+
+def test_a_reader_of_a_replica_waits_in_front_of_damage_until_it_is_repaired(tmp_path: Path) -> None:
+    """KAFKA_STORAGE_ERROR is retried by every client. Behind the damage its group would lose the records."""
+    batches = [batch(b"one"), batch(b"two"), batch(b"three")]
+    with ServingBroker(tmp_path / "data", topics={"t": 1}) as broker, broker.client() as client:
+        for data in batches:
+            client.produce("t", data)
+        first, second = len(batches[0]), len(batches[0]) + len(batches[1])
+        log = broker.partition("t").log
+        region = log.read(first, 1)
+        assert region is not None
+        whole = region.read()
+        log.skips_damage = False
+        assert log.comparison.note_bad(BadRange(first, second, "flipped"))
+        for _ in range(2):  # the second time as a fetch that is known
+            answer = client.fetch("t", first)
+            assert (answer.error_code, len(answer.records or b"")) == (ErrorCode.KAFKA_STORAGE_ERROR, 0)
+        assert values(client.fetch("t", 0)) == [b"one"]
+        assert values(client.fetch("t", second)) == [b"three"]
+        log.comparison.repair_job(log.bad_ranges[0], memoryview(whole), tmp_path / "aside").run_to_end()
+        assert values(client.fetch("t", first)) == [b"two", b"three"]
 
 
 def test_a_topics_id_in_the_place_of_its_name_is_understood(broker: ServingBroker, client: RawClient) -> None:

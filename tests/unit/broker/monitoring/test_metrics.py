@@ -21,6 +21,7 @@ from headrace.broker.monitoring.metrics_page import (
 )
 from headrace.broker.monitoring.metrics_snapshot import PartitionReading, Snapshot
 from headrace.broker.monitoring.replication import ReplicationCounts
+from headrace.broker.replicas.damage_book import DamageCounts
 from headrace.runtime.logs import get_logger
 from headrace.runtime.rate_limited_log import RateLimitedLog
 from headrace.wire.messages import control
@@ -56,6 +57,7 @@ def source(
         group_lag=lambda: lags,
         tree_copied_at=lambda: 1_700_000_000.5,
         replication=lambda: ReplicationCounts(5, 4, 3, 2, 1, 6),
+        damage=lambda: DamageCounts(1, 2, 3, 4, 5, 6),
     )
 
 

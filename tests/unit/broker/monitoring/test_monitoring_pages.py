@@ -12,6 +12,7 @@ import pytest
 from headrace.broker.monitoring import monitoring_pages as observing
 from headrace.broker.monitoring.group_lag import LagSnapshot
 from headrace.broker.monitoring.monitoring_pages import MonitoringPages, Parts
+from headrace.broker.replicas.damage_book import DamageBook
 from headrace.coordination.standing import SessionState
 from headrace.runtime.monitoring.http_server import Page
 from tests.support.processes import eventually
@@ -54,6 +55,7 @@ def watched(broker: ServingBroker, session: PlayedSession) -> MonitoringPages:
         session=session,
         api_names={0: "Produce"},
         catalog=lambda: broker.topics.catalog,
+        damage=DamageBook().counts,
     )
     pages.watch(parts)
     pages.phase = "ready"

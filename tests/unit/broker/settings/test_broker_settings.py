@@ -86,3 +86,16 @@ def test_metrics_are_not_served_to_other_machines_without_a_token() -> None:
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_the_loopback_needs_nothing(host: str) -> None:
     assert broker_settings.from_words(data=Path("/data"), zookeeper="z:1", host=host).listeners[0].host == host
+
+
+def test_a_listener_without_login_is_refused_with_the_three_commands_that_make_it_right() -> None:
+    words = ["listeners=PLAINTEXT://0.0.0.0:9092", "advertised.listeners=PLAINTEXT://broker-1.example:9092"]
+    with pytest.raises(SettingsRefused) as caught:
+        broker_settings.from_words(data=Path("/data"), zookeeper="zk:2181/live", words=words)
+    (said,) = caught.value.faults
+    for command in (
+        "(1) `headrace security init FOLDER --host broker=broker-1.example`",
+        "(2) `headrace security apply FOLDER --zookeeper zk:2181/live`",
+        "(3) `headrace broker run --config FILE` with listeners=SASL_SSL://0.0.0.0:9092",
+    ):
+        assert command in said
