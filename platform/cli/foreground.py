@@ -49,6 +49,11 @@ def add_access(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="its first line is wanted as bearer token by every page but /healthz, /readyz",
     )
+    parser.add_argument(
+        "--logins",
+        action="store_true",
+        help="clients log in as users of the cluster (HTTP basic, or a bearer token) and may do what its access rules allow",
+    )
     parser.add_argument("--tls-cert", type=Path, metavar="FILE", help="serve HTTPS with this certificate (PEM)")
     parser.add_argument("--tls-key", type=Path, metavar="FILE", help="the certificate's key (PEM)")
     parser.add_argument("--tls-client-ca", type=Path, metavar="FILE", help="want a certificate that these CAs signed (PEM, mTLS)")
@@ -61,6 +66,7 @@ def access_of(arguments: argparse.Namespace) -> HttpAccess:
         certificate=arguments.tls_cert,
         key=arguments.tls_key,
         client_authorities=arguments.tls_client_ca,
+        logins=arguments.logins,
     )
 
 

@@ -3,8 +3,10 @@
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from ..client.callers import Callers
 from ..client.connection import control_plane
 from ..client.groups import group_admin
+from ..client.topic_logins import TopicLogins
 from ..runtime.clock import SystemClock
 from ..runtime.http_access import HttpAccess, is_loopback
 from ..runtime.layout import Layout
@@ -16,7 +18,7 @@ from .answers import Answers
 from .errors import NotHere
 from .rendering import prepare
 from .warehouse_asking import Asking
-from .web import application
+from .web import FOR_ALL, OF_RECORDS, OF_TOPIC, application
 
 log = get_logger(__name__)
 
@@ -56,6 +58,11 @@ def run(process: ConsoleProcess, stop: StopSignal) -> None:
         lifecycle.started("answers", answers.close)
         asking = Asking(process.layout, clock)
         lifecycle.started("warehouse", asking.close)
+        logins = None
+        if process.access.logins:
+            callers = Callers(process.layout.live_bootstrap)
+            lifecycle.started("logins", callers.close)
+            logins = TopicLogins(callers, of_topic=OF_TOPIC, of_records=OF_RECORDS, for_all=FOR_ALL)
         web = WebServer(
             application(answers, asking),
             listener,
@@ -63,6 +70,7 @@ def run(process: ConsoleProcess, stop: StopSignal) -> None:
             most_requests=MOST_REQUESTS,
             drain_s=DRAIN_S,
             access=process.access,
+            logins=logins,
             is_for_browsers=True,
         )
         web.start()

@@ -27,6 +27,10 @@ from .rendering import POLICY, STATIC, render, static
 from .warehouse_asking import Asking
 
 MOST_BODY_BYTES = 1 << 20
+OF_TOPIC = frozenset({"/topic", "/window", "/settings"})
+"""Pages about the topic that their address names."""
+OF_RECORDS = frozenset({"/messages", "/messages/live"})
+FOR_ALL = frozenset(f"/{name}" for name in STATIC)
 READ_ONLY = (
     "the console is served to other machines, and has no rights yet: it changes nothing there. Use the command on the platform's "
     "machine, or a console on the loopback"

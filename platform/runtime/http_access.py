@@ -29,6 +29,14 @@ class Unprotected(HeadraceError):
     """A service would serve everyone who reaches it, or the file that protects it cannot be used."""
 
 
+class NotAdmitted(Exception):
+    """A caller did not prove who it is. It has no words: a caller learns nothing from them."""
+
+
+class Refused(Exception):
+    """A caller has no right to what it asks for; the words say which right."""
+
+
 def is_loopback(host: str) -> bool:
     """Return whether only this machine reaches the address. A name other than localhost counts as reached by others."""
     if host == "localhost":
@@ -91,10 +99,12 @@ class HttpAccess:
     key: Path | None = None
     client_authorities: Path | None = None
     """Clients without a certificate that one of these CAs signed are refused (mTLS)."""
+    logins: bool = False
+    """Clients log in as users of the cluster, and may do what its access rules allow."""
 
     @property
     def asks_who(self) -> bool:
-        return self.token_file is not None or self.client_authorities is not None
+        return self.token_file is not None or self.client_authorities is not None or self.logins
 
     def check(self, host: str, *, how: str) -> None:
         """Raise `Unprotected` unless this may serve on `host`. `how`: the flags or settings that would protect it."""
@@ -103,6 +113,12 @@ class HttpAccess:
         if self.client_authorities is not None and self.certificate is None:
             raise Unprotected(
                 "clients can only be asked for a certificate over HTTPS: give the service's certificate and key too"
+            )
+        if self.logins and self.token_file is not None:
+            raise Unprotected("clients log in (--logins), or have the service's token (--token-file): give one of them")
+        if self.logins and self.certificate is None and not is_loopback(host):
+            raise Unprotected(
+                f"refused to take logins on {host} in the clear: passwords need HTTPS; give a certificate and its key"
             )
         for path in (self.certificate, self.key, self.client_authorities):
             if path is not None and not os.access(path, os.R_OK):

@@ -1,9 +1,11 @@
 """What our HTTP clients show to services of ours that ask who calls: from the environment, a file each, read at every call.
 
-`HEADRACE_<SERVICE>_TOKEN_FILE` (bearer token), `…_CA_FILE` (who signed the service's certificate), `…_CERT_FILE` and `…_KEY_FILE`
-(the client's own, for mTLS). SERVICE is REGISTRY or AUDIT.
+`HEADRACE_<SERVICE>_TOKEN_FILE` (bearer token), `…_LOGIN_FILE` (`user:password` of the cluster, for a service with `--logins`),
+`…_CA_FILE` (who signed the service's certificate), `…_CERT_FILE` and `…_KEY_FILE` (the client's own, for mTLS). SERVICE is
+REGISTRY or AUDIT.
 """
 
+import base64
 import os
 from typing import TYPE_CHECKING
 
@@ -15,18 +17,26 @@ if TYPE_CHECKING:
 
 def headers(service: str) -> dict[str, str]:
     """Return the header with the token, or none. Raises `Unprotected` for a file that cannot be read."""
-    path = os.environ.get(f"HEADRACE_{service}_TOKEN_FILE")
+    if login := _first_line(f"HEADRACE_{service}_LOGIN_FILE"):
+        return {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
+    path, token = os.environ.get(f"HEADRACE_{service}_TOKEN_FILE"), _first_line(f"HEADRACE_{service}_TOKEN_FILE").strip()
     if not path:
         return {}
-    try:
-        with open(path, encoding="utf-8") as file:
-            token = file.readline(4_096).strip()
-    except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise Unprotected(f"HEADRACE_{service}_TOKEN_FILE={path} cannot be read: {reason}") from None
     if not token.isascii() or not token.isprintable() or not token:
         raise Unprotected(f"HEADRACE_{service}_TOKEN_FILE={path}: its first line is not a token")
     return {"Authorization": f"Bearer {token}"}
+
+
+def _first_line(variable: str) -> str:
+    """Return the first line of the file that the variable names; empty without one. Raises `Unprotected`."""
+    path = os.environ.get(variable)
+    if not path:
+        return ""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return file.readline(4_096).rstrip("\r\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise Unprotected(f"{variable}={path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
 
 
 def tls_context(service: str) -> "ssl.SSLContext | None":

@@ -14,12 +14,15 @@ from starlette.types import ASGIApp
 from ..errors import HeadraceError
 from .http_access import HttpAccess, Unprotected
 from .serving.bounded_protocol import HEAD_BYTES, REQUEST_S, bounded_protocol, quiet_log
-from .serving.guard import Guarded
+from .serving.guard import Guarded, Logins
 from .serving.request_rules import allowed_hosts
 
 KEEP_ALIVE_S = 60
 """How long a connection may stay open without a request."""
-HOW_TO_PROTECT = "--token-file FILE (clients send it as a bearer token), or --tls-cert, --tls-key and --tls-client-ca (mTLS)"
+HOW_TO_PROTECT = (
+    "--token-file FILE (clients send it as a bearer token), --tls-cert, --tls-key and --tls-client-ca (mTLS), or --tls-cert, "
+    "--tls-key and --logins (users of the cluster)"
+)
 STARTED_MS = 10_000
 STOPPED_MS = 10_000
 """How long `stop` waits for the thread's end, after the drain."""
@@ -63,18 +66,22 @@ class WebServer:
         access: HttpAccess | None = None,
         own_names: Sequence[str] = (),
         is_for_browsers: bool = False,
+        logins: Logins | None = None,
     ) -> None:
         """Requests beyond `most_requests` at once get 503. `stop` waits `drain_s` for the requests under way. `own_names`: by
         which clients reach the server, besides addresses, this machine's name and names without a dot. `is_for_browsers`: the
         token is a password, too. Only for services in which a page of another origin can order nothing: a browser adds a
         password to such requests by itself.
 
+        `logins` admits callers and knows their rights.
+
         Raises Unprotected when the listener is not on the loopback and `access` does not protect it, or is of no use.
         """
         access = access or HttpAccess()
         access.check(listener.getsockname()[0], how=HOW_TO_PROTECT)
         allowed = allowed_hosts(os.environ, *own_names)
-        app = Guarded(app, allowed=allowed, token=access.token(is_password=is_for_browsers), most_requests=most_requests)
+        token = access.token(is_password=is_for_browsers)
+        app = Guarded(app, allowed=allowed, token=token, most_requests=most_requests, logins=logins)
         quiet_log()
         self._listener = listener
         self._drain_s = drain_s

@@ -182,7 +182,7 @@ def _syslog_access(reader: SectionReader, tls: Address | None, *, is_insecure_al
     return access
 
 
-def _certificates(reader: SectionReader) -> dict[str, Path | None]:
+def _certificates(reader: SectionReader) -> dict[str, Any]:
     return dict(zip(("certificate", "key", "client_authorities"), (_path(reader, name) for name in _TLS), strict=True))
 
 

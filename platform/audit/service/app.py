@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from ...client.callers import Callers
+from ...client.topic_logins import TopicLogins
 from ...runtime import disk_room
 from ...runtime.clock import SystemClock
 from ...runtime.http_access import HttpAccess
@@ -29,7 +31,7 @@ from .retiring import Retiring
 from .settings import AuditSettings
 from .store.ledger import Ledger
 from .store.opening import database_at
-from .web.endpoints import Site, application
+from .web.endpoints import FOR_ALL, OF_TOPIC, Site, application
 from .web.webhook import Webhook
 
 log = get_logger(__name__)
@@ -97,7 +99,13 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
                 OFFLINE, process.offline, ledger, clock, copied_from=process.live, mirror=process.settings.mirror
             )
         site = _site(process, ledger, checkpointer, collector, readers, webhook)
-        web = WebServer(application(ledger, judge, clock, site), listener, name="audit-web", access=process.access)
+        logins = None
+        if process.access.logins:
+            callers = Callers(process.live)
+            lifecycle.started("logins", callers.close)
+            logins = TopicLogins(callers, of_topic=OF_TOPIC, for_all=FOR_ALL)
+        made = application(ledger, judge, clock, site)
+        web = WebServer(made, listener, name="audit-web", access=process.access, logins=logins)
         parts: list[tuple[str, _Part]] = [("checkpoints", checkpointer), ("collector", collector), *readers.items()]
         if webhook is not None:
             parts.append(("webhook", webhook))

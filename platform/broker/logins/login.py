@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from ...runtime.failed_logins import Failures
 from ...runtime.rate_limited_log import RateLimitedLog
 from ..errors import FrameRefused
 from ..event_loop.worker import Worker
 from ..network.peer import Peer
 from ..network.principal import USER, Principal
 from .exchange import Accepted, Challenge, Exchange, Refused, Step
-from .failures import Failures
 
 HANDSHAKE, API_VERSIONS, AUTHENTICATE = 17, 18, 36
 LARGEST_FRAME = 512 * 1024

@@ -4,14 +4,19 @@ Requests about health pass the bound, so that a service under load is not taken 
 """
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
+from anyio import to_thread
 from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ..http_access import BearerToken, is_open
+from ...errors import HeadraceError
+from ..http_access import BearerToken, NotAdmitted, Refused, is_open
 from .bounded_protocol import HEAD_LINES
 from .request_rules import NO_PAGE, POLICY, SAFETY, AllowedHosts, why_refused
+from .threads import Threads
 
 MOST_REQUESTS = 512
 """Requests under way at once; beyond it they get 503."""
@@ -20,12 +25,40 @@ _POLICY = POLICY.lower().encode()
 _OF_OTHERS = [*_OF_PAGES, (_POLICY, NO_PAGE.encode())]
 
 
+LOGIN_THREADS = 64
+"""Requests whose login, or whose rights, are being asked for."""
+CALLER = "headrace.caller"
+"""Under this name the application finds who calls, where callers log in."""
+CHALLENGE_OF_LOGINS = 'Basic realm="headrace", charset="UTF-8"'
+NOT_ADMITTED = "the login is not accepted: send a user of the cluster with its password (HTTP basic), or a bearer token\n"
+
+
+class Logins(Protocol):
+    """Admits callers. Its methods block."""
+
+    def admitted(self, authorization: str | None, host: str) -> AbstractContextManager[Any]:
+        """Return what yields the caller. Entering it raises NotAdmitted, or HeadraceError when the cluster does not answer."""
+        ...
+
+    def check(self, caller: Any, method: str, path: str, query: bytes) -> None:
+        """Raise Refused when the caller has no right to this request. Raises HeadraceError."""
+        ...
+
+
 class Guarded:
     """An application behind these checks."""
 
     def __init__(
-        self, app: ASGIApp, *, allowed: AllowedHosts, token: BearerToken | None = None, most_requests: int | None = MOST_REQUESTS
+        self,
+        app: ASGIApp,
+        *,
+        allowed: AllowedHosts,
+        token: BearerToken | None = None,
+        most_requests: int | None = MOST_REQUESTS,
+        logins: Logins | None = None,
     ) -> None:
+        self._logins = logins
+        self._login_threads = Threads(LOGIN_THREADS)
         self._app = app
         self._allowed = allowed
         self._token = token
@@ -53,11 +86,45 @@ class Guarded:
         else:
             self._under_way += 1
             try:
-                await self._app(scope, receive, guarded)
+                if self._logins is None:
+                    await self._app(scope, receive, guarded)
+                else:
+                    await self._logged_in(self._logins, scope, receive, guarded)
             except ClientDisconnect:
                 pass  # it went away while it sent the body: not our fault, and no client to answer
             finally:
                 self._under_way -= 1
+
+    async def _logged_in(self, logins: Logins, scope: Scope, receive: Receive, send: Send) -> None:
+        shown = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"authorization"), None)
+        host = (scope.get("client") or ("", 0))[0]
+        raw = (scope.get("raw_path") or scope["path"].encode()).split(b"?")[0].decode("latin-1")
+
+        def admitted() -> tuple[AbstractContextManager[Any], Any]:
+            found = logins.admitted(shown, host)
+            caller = found.__enter__()
+            try:
+                logins.check(caller, scope["method"], raw, scope["query_string"])
+            except BaseException:
+                found.__exit__(None, None, None)
+                raise
+            return found, caller
+
+        try:
+            admission, caller = await to_thread.run_sync(admitted, limiter=self._login_threads.limiter())
+        except NotAdmitted:
+            await PlainTextResponse(NOT_ADMITTED, 401, {"WWW-Authenticate": CHALLENGE_OF_LOGINS})(scope, receive, send)
+            return
+        except Refused as refused:
+            await _said(403, str(refused), 40301)(scope, receive, send)
+            return
+        except HeadraceError as error:
+            await _said(503, f"who calls cannot be found out now: {error}")(scope, receive, send)
+            return
+        try:
+            await self._app({**scope, CALLER: caller}, receive, send)
+        finally:
+            admission.__exit__(None, None, None)
 
     def _refusal(self, scope: Scope) -> Response | None:
         headers: Sequence[tuple[bytes, bytes]] = scope["headers"]
@@ -78,7 +145,7 @@ class Guarded:
         return None
 
 
-def _said(status: int, words: str) -> Response:
+def _said(status: int, words: str, code: int | None = None) -> Response:
     # In the form of the registry's errors, which its clients read; `error` is the audit's word.
     headers = {"Connection": "close"} | ({"Retry-After": "1"} if status == 503 else {})
-    return JSONResponse({"error_code": status, "message": words, "error": words}, status, headers)
+    return JSONResponse({"error_code": code or status, "message": words, "error": words}, status, headers)

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ...client.callers import Callers
 from ...client.connection.cluster import parse_bootstrap
 from ...runtime.http_access import HttpAccess
 from ...runtime.layout import LOOPBACK, SCHEMAS_TOPIC
@@ -17,6 +18,7 @@ from .leadership import SESSION_MS, Leadership
 from .registry import SchemaRegistry
 from .topic_store import TopicStore
 from .web.application import application
+from .web.rights import RegistryLogins
 from .write_gate import OpenGate, ReadOnlyGate, WriteGate
 
 log = get_logger(__name__)
@@ -95,6 +97,11 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
             life.started("leadership", gate.stop)
             # Longer than a dead leader's session, so that a client need not know of the change.
             forwarding = Forwarding(store.catch_up, within_ms=2 * settings.session_ms + settings.request_timeout_ms)
+        logins = None
+        if settings.access.logins:
+            callers = Callers(settings.bootstrap)
+            life.started("logins", callers.close)
+            logins = RegistryLogins(callers)
         app = application(SchemaRegistry(store, gate=gate), store, forwarding)
         server = WebServer(
             app,
@@ -102,6 +109,7 @@ def run(settings: RegistrySettings, stop: StopSignal) -> int:
             name="registry-http",
             most_requests=CONCURRENT_REQUESTS,
             access=settings.access,
+            logins=logins,
             own_names=[urlsplit(settings.advertised_url or "").hostname or ""],
         )
         server.start()

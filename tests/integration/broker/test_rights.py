@@ -1,8 +1,12 @@
 """Two brokers with access rules, quotas and users that log in, and clients of every kind. Real processes and ZooKeeper."""
 
+import base64
 import json
+import sys
 import time
-from collections.abc import Iterator
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -17,6 +21,7 @@ from confluent_kafka.admin import (
     ResourcePatternType,
     ResourceType,
 )
+from confluent_kafka.schema_registry import SchemaRegistryClient
 from kafka import KafkaProducer as PythonProducer
 from kafka.admin import (
     ACL,
@@ -31,10 +36,12 @@ from kafka.admin import (
 from kafka.admin import ResourceType as PythonResourceType
 
 from headrace.cli.main import main
+from headrace.schema_registry.client.registry_client import RegistryClient
 from tests.support.broker import BrokerProcess
 from tests.support.login_broker import log_in
-from tests.support.processes import eventually, free_port
+from tests.support.processes import Process, eventually, free_port
 from tests.support.raw_kafka import RawClient, batch
+from tests.support.registry import RegistryProcess
 
 SECRET = "planted-rights-8123"
 DENIED = 29
@@ -225,7 +232,8 @@ def test_rules_stay_in_force_over_a_restart(brokers: list[WithRights], admin: Ad
 def as_admin(brokers: list[WithRights], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """Commands are the administrator's. Returns the address for them."""
     file = tmp_path / "admin.properties"
-    words = {**client_settings(brokers, "admin"), "bootstrap.servers": brokers[0].address}
+    words = client_settings(brokers, "admin")
+    del words["bootstrap.servers"]  # for every cluster that a command asks
     file.write_text("".join(f"{name}={value}\n" for name, value in words.items()))
     file.chmod(0o600)
     monkeypatch.setenv("HEADRACE_CLIENT_CONFIG", str(file))
@@ -340,3 +348,136 @@ def test_the_command_for_rules_has_the_words_of_kafkas_own(
     assert len(acl("remove", "--deny-principal", "User:bob", "--deny-host", "10.0.0.7", *prefixed)) == 1
     assert main(["acl", "add", "--topic", topic, "--bootstrap", as_admin]) == 2
     assert main(["acl", "remove", "--bootstrap", as_admin]) == 2
+
+
+def basic(user: str, password: str = SECRET) -> dict[str, str]:
+    return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
+
+
+def answered(url: str, method: str, path: str, who: Mapping[str, str], body: object = None) -> tuple[int, bytes]:
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url + path, data, {"Content-Type": "application/json", **who}, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return int(answer.status), answer.read()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read()
+
+
+def status(url: str, method: str, path: str, who: Mapping[str, str], body: object = None) -> int:
+    return answered(url, method, path, who, body)[0]
+
+
+def test_the_registry_has_the_clusters_users_and_rights(
+    brokers: list[WithRights], admin: AdminClient, topic: str, as_admin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    new, subject = f"{topic}-new", f"{topic}-value"
+    registry = RegistryProcess(tmp_path / "registry", as_admin, f"schemas-{topic}", "--logins")
+    schema = {"type": "record", "name": "Click", "fields": [{"name": "a", "type": "int"}]}
+    alice, root = basic("alice"), basic("admin")
+
+    with registry:
+        refused = {answered(registry.url, "GET", "/subjects", who) for who in ({}, basic("alice", "wrong"), basic("nobody"))}
+        assert {code for code, _ in refused} == {401}
+        assert len(refused) == 1, "a refusal does not say which users there are"
+        body = {"schema": json.dumps(schema)}
+        assert status(registry.url, "POST", f"/subjects/{subject}/versions", alice, body) == 403
+        assert status(registry.url, "GET", f"/subjects/{subject}/versions", alice) == 403
+        grant = ["acl", "add", "--allow-principal", "User:alice", "--bootstrap", as_admin, "--resource-pattern-type", "prefixed"]
+        assert main([*grant, "--topic", topic, "--operation", "Write", "--operation", "Create"]) == 0
+        eventually(
+            lambda: status(registry.url, "POST", f"/subjects/{subject}/versions", alice, body) == 200,
+            within_ms=30_000,
+            what="the right is in force at the registry",
+        )
+        assert status(registry.url, "POST", f"/subjects/{new}-value/versions", alice, body) == 200, (
+            "of a topic that it may create"
+        )
+        assert status(registry.url, "POST", "/subjects/other-value/versions", root, body) == 200
+        assert status(registry.url, "DELETE", f"/subjects/{subject}", alice) == 403
+        assert status(registry.url, "PUT", "/config", alice, {"compatibility": "NONE"}) == 403
+        assert status(registry.url, "PUT", "/config", root, {"compatibility": "FULL"}) == 200
+        confluent = SchemaRegistryClient({"url": registry.url, "basic.auth.user.info": f"alice:{SECRET}"})
+        assert confluent.get_subjects() == [subject]
+        assert confluent.get_latest_version(subject).schema_id == 1
+        (tmp_path / "login").write_text(f"alice:{SECRET}\n")
+        monkeypatch.setenv("HEADRACE_REGISTRY_LOGIN_FILE", str(tmp_path / "login"))
+        ours = RegistryClient(registry.url, cache_folder=None)
+        assert ours.schema(1) is not None
+        monkeypatch.delenv("HEADRACE_REGISTRY_LOGIN_FILE")
+        (tmp_path / "password").write_text("first-8123")
+        carol = ["user", "add", "carol", "--bootstrap", as_admin, "--password-file", str(tmp_path / "password")]
+        assert main(carol) == 0
+        eventually(
+            lambda: status(registry.url, "GET", "/subjects", basic("carol", "first-8123")) == 200,
+            within_ms=30_000,
+            what="a new user",
+        )
+        assert status(registry.url, "GET", "/schemas/ids/1", basic("carol", "first-8123")) == 404, "no subject of it is hers"
+        assert main(["user", "remove", "carol", "--bootstrap", as_admin]) == 0
+        eventually(
+            lambda: status(registry.url, "GET", "/subjects", basic("carol", "first-8123")) == 401,
+            within_ms=30_000,
+            what="she is gone",
+        )
+        assert main(["acl", "remove", "--topic", topic, "--resource-pattern-type", "prefixed", "--bootstrap", as_admin]) == 0
+        eventually(
+            lambda: status(registry.url, "GET", f"/subjects/{subject}/versions", alice) == 403,
+            within_ms=30_000,
+            what="the right is gone",
+        )
+        assert SECRET not in registry.process.output()
+
+
+def test_audit_and_console_show_what_their_caller_may_read(
+    brokers: list[WithRights], admin: AdminClient, topic: str, as_admin: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(20)
+    monkeypatch.setenv("HEADRACE_LIVE_BOOTSTRAP", as_admin)
+    monkeypatch.setenv("HEADRACE_HOME", str(tmp_path / "home"))
+    command = [sys.executable, "-m", "headrace.cli.main"]
+    alice, root = basic("alice"), basic("admin")
+    urls, processes = {}, []
+    live = ["--live", as_admin, "--offline", "", "--store", str(tmp_path / "books.sqlite")]
+    for name, words in (("audit", live), ("console", [])):
+        port = free_port()
+        urls[name] = f"http://127.0.0.1:{port}"
+        processes.append(Process([*command, name, "run", "--port", str(port), "--logins", *words], tmp_path / f"{name}.log"))
+        processes[-1].start()
+    of_topic = {
+        "audit": [f"/api/completeness?topic={topic}", f"/api/tiers?topic={topic}"],
+        "console": [f"/messages?topic={topic}", f"/settings?topic={topic}"],
+    }
+    of_all = {"audit": ["/api/problems", "/api/unsealed", "/metrics"], "console": ["/topics", "/groups"]}
+    try:
+        for name, url in urls.items():
+            eventually(lambda url=url: is_up(url), within_ms=30_000, what=f"{name} is up")
+            for path in (*of_topic[name], *of_all[name]):
+                assert status(url, "GET", path, {}) == 401, path
+                assert status(url, "GET", path, basic("alice", "wrong")) == 401, path
+                assert status(url, "GET", path, alice) == 403, path
+                assert status(url, "GET", path, root) == 200, path
+        code, body = answered(urls["audit"], "GET", "/api/topics", alice)
+        assert code == 200
+        assert topic not in json.loads(body)
+        assert status(urls["audit"], "POST", f"/api/recount?tier=live&topic={topic}", alice) == 403
+        rule = binding(topic, AclOperation.READ)
+        admin.create_acls([rule])[rule].result(20)
+        for name, url in urls.items():
+            for path in of_topic[name]:
+                may = lambda url=url, path=path: status(url, "GET", path, alice) == 200  # noqa: E731
+                eventually(may, within_ms=30_000, what=f"alice may see {path}")
+            for path in of_all[name]:
+                assert status(url, "GET", path, alice) == 403, path
+        assert not any(SECRET in one.output() for one in processes)
+    finally:
+        for one in processes:
+            one.stop()
+
+
+def is_up(url: str) -> bool:
+    try:
+        return status(url, "GET", "/healthz", {}) == 200
+    except OSError:
+        return False

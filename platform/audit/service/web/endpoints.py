@@ -16,8 +16,10 @@ from starlette.responses import JSONResponse, PlainTextResponse, RedirectRespons
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from ....client.callers import Caller
 from ....client.errors import ClientError
 from ....runtime.clock import Clock
+from ....runtime.serving.guard import CALLER
 from ....runtime.serving.threads import Threads
 from ...model.books import TopicBook
 from ...model.errors import AuditError
@@ -51,6 +53,13 @@ QUIET_MS = 3_600_000
 NO_PAGES = """This is the audit's API: /api/completeness has the verdicts. The pages are in the console: `headrace console run`.
 To make this address lead there, start the audit with `headrace audit run --console URL`.
 """
+OF_TOPIC = frozenset(
+    f"/api/{name}"
+    for name in ("changes", "completeness", "latencies", "sequences", "tiers", "topic", "unreadable", "unsealed", "window")
+)
+"""Show nothing but the topics that their query names, where it names any."""
+FOR_ALL = frozenset({"/", "/window", "/api/overview", "/api/summary", "/api/topics"})
+"""Leave out the topics that the caller may not read."""
 _NUMBER = re.compile(r"-?[0-9]{1,19}")
 
 
@@ -102,12 +111,12 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
 
     def summary(request: Request) -> Response:
         """Return topic → verdict → windows, from `after` (a topic) on."""
-        rows = ledger.books.verdict(lambda stored: stored.tallies())
+        rows, readable = ledger.books.verdict(lambda stored: stored.tallies()), _readable(request)
         after = request.query_params.get("after", "")
         limit = _whole(request, "limit")
         topics: dict[str, dict[str, object]] = {}
         for name, verdict, windows, missing, doubled, altered in rows:
-            if name <= after:
+            if name <= after or (readable is not None and name not in readable):
                 continue
             if name not in topics and limit is not None and len(topics) >= limit:
                 break
@@ -166,7 +175,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         return JSONResponse([one for one in found if tier is None or one["tier"] == tier])
 
     def topics(request: Request) -> Response:
-        return JSONResponse(ledger.books.topics())
+        return JSONResponse(_seen(request, ledger.books.topics()))
 
     def latencies(request: Request) -> Response:
         return JSONResponse(ledger.latencies_of(request.query_params.get("topic", "")))
@@ -190,7 +199,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         """Return some topics' latest hours with their worst verdicts, and each topic's windows by verdict."""
         q, after = request.query_params.get("q", ""), request.query_params.get("after", "")
         limit, hours = _within(request, "limit", MOST_TOPICS), _within(request, "hours", MOST_HOURS)
-        known = ledger.books.topics()
+        known = _seen(request, ledger.books.topics())
         shown = [name for name in known if q in name and name > after]
         names = shown[:limit]
         window_ms = ledger.books.settings.window_ms
@@ -268,9 +277,20 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
             Route("/healthz", healthz),
             Route("/readyz", readyz),
         ],
-        exception_handlers={BadQuestion: refused, StoreError: away},
+        exception_handlers={BadQuestion: refused, StoreError: away, ClientError: away},
     )
     return InTime(app)
+
+
+def _readable(request: Request) -> frozenset[str] | None:
+    """Return the topics that the caller may read; None: all. Raises ClientError."""
+    caller: Caller | None = request.scope.get(CALLER)
+    return None if caller is None else caller.readable()
+
+
+def _seen(request: Request, topics: Sequence[str]) -> list[str]:
+    readable = _readable(request)
+    return [one for one in topics if readable is None or one in readable]
 
 
 def _tagged(request: Request, words: object) -> Response:

@@ -2,11 +2,13 @@
 
 from typing import Any
 
+from ....client.callers import DESCRIBE
 from ...model.opaque import SCHEMA_TYPES
 from .. import refusals
 from ..registry import SchemaRegistry
 from .endpoints_subjects import Routes, content_of, schema_json, schema_words, version_words
 from .http_exchange import Exchange
+from .rights import may, readable
 
 
 def routes(registry: SchemaRegistry) -> Routes:
@@ -16,18 +18,24 @@ def routes(registry: SchemaRegistry) -> Routes:
         prefix = (ask.word("subjectPrefix") or "").removeprefix(":*:")
         is_deleted_too, first = ask.flag("deleted"), -1 if ask.flag("latestOnly") else 0
         with registry.reading() as state:
+            names = state.subjects(is_deleted_too=is_deleted_too)
+        shown = set(readable(ask.caller, names))
+        with registry.reading() as state:
             found = [
                 stored
                 for subject in state.subjects(is_deleted_too=is_deleted_too)
-                if subject.startswith(prefix)
+                if subject.startswith(prefix) and subject in shown
                 for stored in state.versions(subject, is_deleted_too=is_deleted_too)[first:]
             ]
             # Built while the state is held: a version that is permanently deleted meanwhile would have no schema.
             return [version_words(registry, stored) for stored in ask.page(found)]
 
     def schema(ask: Exchange) -> Any:
+        schema_id = _schema_id(ask)
         with registry.reading() as state:
-            content, highest_id = content_of(state, _schema_id(ask)), state.highest_id
+            content, highest_id, using = content_of(state, schema_id), state.highest_id, state.using(schema_id)
+        if ask.caller is not None and not _shown(ask, [one.subject for one in using]):
+            raise refusals.schema_not_found(str(schema_id))
         words = schema_words(registry, content, is_resolved=ask.word("format") == "resolved")
         return {**words, **({"maxId": highest_id} if ask.flag("fetchMaxId") else {})}
 
@@ -45,10 +53,11 @@ def routes(registry: SchemaRegistry) -> Routes:
         with registry.reading() as state:
             content_of(state, schema_id)
             using = state.using(schema_id)
+        shown = _shown(ask, [stored.subject for stored in using])
         return [
             {"subject": stored.subject, "version": stored.version}
             for stored in using
-            if (is_deleted_too or not stored.is_deleted) and only in (None, stored.subject)
+            if (is_deleted_too or not stored.is_deleted) and only in (None, stored.subject) and stored.subject in shown
         ]
 
     def types(ask: Exchange) -> Any:
@@ -62,6 +71,12 @@ def routes(registry: SchemaRegistry) -> Routes:
         ("GET", "/schemas/ids/{id}/subjects", subjects_of),
         ("GET", "/schemas/ids/{id}/versions", versions_of),
     ]
+
+
+def _shown(ask: Exchange, subjects: list[str]) -> set[str]:
+    """Return those of a schema's subjects that the caller may read."""
+    caller = ask.caller
+    return {one for one in subjects if caller is None or may(caller, DESCRIBE, one)}
 
 
 def _schema_id(ask: Exchange) -> int:

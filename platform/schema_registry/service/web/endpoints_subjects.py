@@ -11,6 +11,7 @@ from .. import refusals
 from ..registry import SchemaRegistry, check_subject
 from ..state import Content, RegistryState, StoredVersion
 from .http_exchange import Endpoint, Exchange
+from .rights import readable
 
 Routes = list[tuple[str, str, Endpoint]]
 
@@ -27,7 +28,7 @@ def routes(registry: SchemaRegistry) -> Routes:
         if is_deleted_only:
             there = set(present)
             chosen = [subject for subject in everything if subject not in there]
-        return ask.page([subject for subject in chosen if subject.startswith(prefix)])
+        return ask.page(readable(ask.caller, [subject for subject in chosen if subject.startswith(prefix)]))
 
     def versions(ask: Exchange) -> Any:
         subject = ask.path("subject")

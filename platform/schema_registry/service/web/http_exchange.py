@@ -17,16 +17,20 @@ from anyio import to_thread
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
+from ....client.callers import DESCRIBE, Caller
+from ....client.errors import ClientError
 from ....runtime.clock import SystemClock
 from ....runtime.http_call import HttpAnswer
 from ....runtime.logs import get_logger
 from ....runtime.rate_limited_log import RateLimitedLog
+from ....runtime.serving.guard import CALLER
 from ....runtime.serving.threads import Threads
 from ...errors import InvalidSchema, RegistryError
 from ...model.opaque import AVRO, SCHEMA_TYPES
 from ...model.reference import Reference
 from ..forwarding import FORWARDED, Forwarding, Sent
 from ..mode_rules import ID_LIMIT
+from .rights import may
 
 _faults = RateLimitedLog(get_logger(__name__), SystemClock().monotonic_ms)
 
@@ -61,6 +65,8 @@ class Exchange:
         self._body = body
         self._words = _query(request.scope["query_string"])
         self._json: dict[str, Any] | None = None
+        self.caller: Caller | None = request.scope.get(CALLER)
+        """Who calls; None where callers do not log in."""
 
     def path(self, name: str) -> str:
         """Return a part of the path, decoded. Routes match the undecoded path, so that a subject may contain %2F."""
@@ -129,7 +135,13 @@ class Exchange:
         references = tuple(listed or ())
         if len(references) > MOST_REFERENCES:
             raise InvalidSchema(f"a schema has at most {MOST_REFERENCES} references, not {len(references)}", error_code=42209)
-        return text, tuple(map(Reference.of, references)), kind or AVRO
+        found = tuple(map(Reference.of, references))
+        if self.caller is not None:
+            # A resolved schema would show what it references.
+            for one in {reference.subject for reference in found}:
+                if not may(self.caller, DESCRIBE, one):
+                    raise RegistryError(f"there is no right to read the referenced subject {one[:250]!r}", error_code=40301)
+        return text, found, kind or AVRO
 
     def body_number(self, name: str) -> int | None:
         """Return a whole number of the body, or None if it is absent or null. Raises 400 for anything else."""
@@ -170,7 +182,7 @@ def answered(
             body = await _body(request)
             exchange = Exchange(request, body)
             is_heavy = len(body) > HEAVY_BYTES or exchange.word("format") is not None
-            if is_quick and not is_heavy:
+            if is_quick and not is_heavy and exchange.caller is None:
                 words = endpoint(exchange)
             else:
                 act = partial(endpoint, exchange)
@@ -182,6 +194,9 @@ def answered(
             return Response(status_code=400)  # not our fault, and the client will not read it
         except RegistryError as error:
             return refusal(error, media_type)
+        except ClientError as error:
+            why = RegistryError(f"what the caller may do cannot be found out now: {error}", error_code=503)
+            return refusal(why, media_type)
         except Exception as error:
             _faults.error("request_failed", method=request.method, path=request.url.path[:200], exc_info=True)
             return _json(500, {"error_code": 50001, "message": f"our own fault: {type(error).__name__}: see the log"}, media_type)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from headrace.broker.handlers.api_table import TABLE
-from headrace.broker.logins.failures import MOST_COUNTED, MOST_FAILURES, WINDOW_MS, Failures
 from headrace.broker.logins.login import LARGEST_FRAME, NOT_TOLD
 from headrace.client.security import mechanisms
 from headrace.client.security.secret_value import Secret
+from headrace.runtime.failed_logins import MOST_COUNTED, MOST_FAILURES, WINDOW_MS, Failures
 from headrace.wire.errors import ErrorCode
 from tests.support.login_broker import LoginBroker, authenticate, begin, log_in, stored
 from tests.support.processes import eventually
