@@ -108,9 +108,9 @@ def test_a_broker_that_ends_is_started_again_and_the_others_stay(
     monkeypatch.setattr(broker_processes, "RESTART", broker_processes.Backoff(first_ms=1, longest_ms=50))
     ends, stays = tmp_path / "ends", tmp_path / "stays"
     run = Run((NOTES_AND_ENDS, ends, 1), (WAITS, stays, 0))
-    eventually(lambda: starts(ends) >= 4 and waits(stays), what="several starts")
+    eventually(lambda: starts(ends) >= 4 and waits(stays), what="several starts", within_ms=60_000)
     run.stop.set()
-    assert run.ended() in (0, 1)
+    assert run.ended() in (0, 1, signal.SIGTERM), "the one that ends may have been about to start"
     assert starts(stays) == 1
 
 
@@ -122,14 +122,14 @@ def test_wrong_settings_of_one_end_all(tmp_path: Path) -> None:
 
 def test_the_stop_waits_for_all_and_its_code_is_the_highest(tmp_path: Path) -> None:
     run = Run((WAITS, tmp_path / "a", 0), (WAITS, tmp_path / "b", 3))
-    eventually(lambda: waits(tmp_path / "a") and waits(tmp_path / "b"), what="both")
+    eventually(lambda: waits(tmp_path / "a") and waits(tmp_path / "b"), what="both", within_ms=60_000)
     run.stop.set()
     assert run.ended() == 3
 
 
 def test_a_broker_that_does_not_stop_is_killed(tmp_path: Path) -> None:
     run = Run((DEAF, tmp_path / "deaf", 0), stop_ms=100)
-    eventually(lambda: waits(tmp_path / "deaf"), what="the start")
+    eventually(lambda: waits(tmp_path / "deaf"), what="the start", within_ms=60_000)
     run.stop.set()
     assert run.ended() == signal.SIGKILL
     assert os.listdir(tmp_path) == ["deaf"]
