@@ -17,7 +17,7 @@ ALL = READ | WRITE | CREATE | DELETE | ADMIN
 CHANGE = READ | WRITE | CREATE | DELETE
 """Everything but changing rights."""
 ANYONE = "anyone"
-"""Everyone whom ZooKeeper lets connect: with its TLS, whoever has a certificate of its CA."""
+"""All that ZooKeeper lets connect: with its TLS, each holder of a certificate of its CA."""
 
 KEEPERS = (BROKER, OPERATOR)
 

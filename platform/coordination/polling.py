@@ -37,7 +37,7 @@ class PollingHandler(SequentialThreadingHandler):  # type: ignore[misc]
     ) -> tuple[list[Any], list[Any], list[Any]]:
         """Return which of them can be read and which can be written, as `select.select` does; none of `xlist`. Hot."""
         rlist = list(rlist)
-        # What OpenSSL has decrypted and nobody has read yet makes no descriptor readable.
+        # What OpenSSL has decrypted and we have not read yet makes no descriptor readable.
         if self._tls is not None and (pending := [one for one in rlist if isinstance(one, ssl.SSLSocket) and one.pending()]):
             return pending, [], []
         reads = [(fileobj_to_fd(one), one) for one in rlist]

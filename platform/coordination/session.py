@@ -159,7 +159,7 @@ class Session:
         tree = self.tree
         try:
             if not set(tree.children("/")) - {"zookeeper"}:
-                tree.set_rights("/")  # a tree without a chroot, which nobody has used yet
+                tree.set_rights("/")  # a tree without a chroot, which is not in use yet
             there = tree.existing(TABLE)
             for path in TABLE:
                 if path not in there:

@@ -100,7 +100,7 @@ class Run:
         return wrong[:MOST_TOLD]
 
     def end(self) -> list[str]:
-        """Send no more, read everything once more, and return what is wrong."""
+        """Send no more, read everything again, and return what is wrong."""
         for one in self.sending:
             one.end()
         within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)

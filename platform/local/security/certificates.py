@@ -1,6 +1,6 @@
 """A CA and the certificates that it signs, as PEM files. Needs `cryptography` (`headrace[broker]`).
 
-Clients' certificates are for clients only: with a mirror's certificate nobody can serve as a broker or as ZooKeeper.
+Clients' certificates are for clients only: a mirror's certificate cannot serve as a broker or as ZooKeeper.
 """
 
 import datetime

@@ -164,7 +164,7 @@ class Ensemble:
         self.servers = [Server(self, number) for number in range(SERVERS)]
         self.sessions: dict[int, SessionRecord] = {}
         self.is_away = False
-        """Without a quorum: nobody is answered, and no session ends."""
+        """Without a quorum: no client is answered, and no session ends."""
         self._next_session = 0x1000
 
     def now_ms(self) -> int:

@@ -125,7 +125,7 @@ def _play(sim: Simulation, cluster: Cluster, history: History, plan: Plan) -> No
     sim.run(sim.now_us + (RUN_MS + 2_000) * MS)
     sim.note("heal")
     heal(cluster)
-    # Clients go on for a while, so that what was under way is settled while there is traffic.
+    # Clients continue for a while, so that what was under way is settled while there is traffic.
     sim.run(sim.now_us + 2_000 * MS)
     for one in running:
         if not isinstance(one, Reader):
@@ -147,7 +147,7 @@ def _play(sim: Simulation, cluster: Cluster, history: History, plan: Plan) -> No
 
 
 def _final(sim: Simulation, cluster: Cluster, clients: Process) -> tuple[Final, dict[int, int]]:
-    """Read everything once more, with a fresh reader."""
+    """Read everything again, with a fresh reader."""
     history = History()
     reader = Reader(cluster, clients, history, "last reader", partitions=range(PARTITIONS))
     _until(
