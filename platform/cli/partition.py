@@ -1,4 +1,4 @@
-"""`headrace partition reassign`: moves partitions to other brokers, and waits until they are there."""
+"""`headrace partition`: `reassign` moves partitions to other brokers, `recover` gives up what no replica has any more."""
 
 import argparse
 import json
@@ -6,15 +6,18 @@ import sys
 import time
 from pathlib import Path
 
-from ..client import reassignment, topic_admin
+from ..client import reassignment, recovery, topic_admin
 from ..client.connection.cluster import Cluster
 from ..client.reassignment import Brokers, Partition
+from ..wire.messages import describe_recovery
 from .chosen_cluster import action, connected, options
 from .errors import UsageError
 
 HELP = """Move partitions to other brokers, or give them more or fewer replicas. For any Kafka-wire cluster.
+Or recover a partition none of whose in-sync replicas has its data, at brokers of this platform.
 
-exit codes: 0 every partition is where it should be, 1 a move was refused or is still under way
+exit codes: 0 every partition is where it should be, or the recovery is done or can be done;
+            1 a move or a recovery was refused, is not due, or is still under way
 
 example: headrace partition reassign --topic clicks --to 2,3,4"""
 
@@ -22,7 +25,7 @@ LOOK_EVERY_MS = 500
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", required=True, metavar="reassign")
+    actions = parser.add_subparsers(dest="action", required=True, metavar="reassign|recover")
     one = action(
         actions,
         options(),
@@ -37,9 +40,55 @@ def configure(parser: argparse.ArgumentParser) -> None:
     one.add_argument("--to", metavar="ID[,…]", help="the brokers; preferred leaders are spread over them")
     one.add_argument("--dry-run", action="store_true", help="show the moves and ask for none")
     one.add_argument("--wait-ms", type=int, default=600_000, help="wait so long at most, 0: do not wait (default: 600000)")
+    one = action(
+        actions,
+        options(),
+        "recover",
+        "let a partition continue without the records that no replica has",
+        "For a partition none of whose in-sync replicas has what it had acknowledged, because disks or power were lost.\n"
+        "Without --execute it only shows what each replica would give up.",
+        example="headrace partition recover clicks 0",
+    )
+    one.add_argument("topic", metavar="TOPIC")
+    one.add_argument("partition", metavar="PARTITION", type=int)
+    which = one.add_mutually_exclusive_group()
+    which.add_argument("--execute", action="store_true", help="do it: what is shown is given up permanently")
+    which.add_argument("--dry-run", action="store_true", help="only show what would be given up (the default)")
 
 
 def run(arguments: argparse.Namespace) -> int:
+    return _recover(arguments) if arguments.action == "recover" else _reassign(arguments)
+
+
+def _recover(arguments: argparse.Namespace) -> int:
+    topic, index = arguments.topic, arguments.partition
+    cluster = connected(arguments, "partition")
+    try:
+        found = recovery.describe(cluster, topic, index)
+        is_due = not found.error_code
+        if is_due and arguments.execute:
+            recovery.recover(cluster, topic, index)
+    finally:
+        cluster.close()
+    if arguments.json:
+        words = {"topic": topic, "partition": index, **describe_recovery.fields(found), "is_done": is_due and arguments.execute}
+        print(json.dumps(words))
+    else:
+        for one in found.replicas:
+            holds = f"holds offsets {one.log_start_offset} to {one.end_offset}, last leader epoch {one.leader_epoch}"
+            ranges = ", ".join(f"{begin} to {end}" for begin, end in one.lost)
+            print(f"broker {one.broker_id}: {holds}" + (f"; would give up {ranges}" if is_due else ""))
+        for broker_id, why in found.silent.items():
+            print(f"broker {broker_id}: {why}")
+        if is_due:
+            verb = "leads" if arguments.execute else "would lead"
+            print(f"broker {found.chosen} {verb} {topic}-{index}; the next batch begins at offset {found.start_offset}")
+    if not is_due:
+        print(f"headrace partition: no recovery of {topic}-{index}: {found.why}", file=sys.stderr)
+    return 0 if is_due else 1
+
+
+def _reassign(arguments: argparse.Namespace) -> int:
     if (arguments.topic is None) != (arguments.to is None):
         raise UsageError("--topic and --to belong together")
     cluster = connected(arguments, "partition")

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from ..event_loop.response_generators import ResponseGenerator
 from ..replicas.handing_over import HAND_OVER_KEY
 from ..replicas.messages import POLL_KEY, TELL_KEY, VERSION
+from ..replicas.recovering import HOLDING_KEY, RECOVER_KEY
 from ..replicas.scrub_messages import COMPARE_KEY, READ_KEY
 from . import (
     acls,
@@ -28,6 +29,7 @@ from . import (
     describe_groups,
     describe_log_dirs,
     describe_producers,
+    describe_recovery,
     elect_leaders,
     fetch,
     find_coordinator,
@@ -120,8 +122,11 @@ BETWEEN_BROKERS: Mapping[int, Api] = {
     READ_KEY: Api("ReplicaRead", VERSION, VERSION, VERSION, replica_messages.read),
     describe_damage.KEY: Api("DescribeDamage", 0, 0, 0, describe_damage.handle),
     HAND_OVER_KEY: Api("ReplicaHandOver", 0, 0, 0, replica_messages.hand_over),
+    HOLDING_KEY: Api("ReplicaHolding", 0, 0, 0, replica_messages.holding),
+    RECOVER_KEY: Api("ReplicaRecover", 0, 0, 0, replica_messages.recover),
+    describe_recovery.KEY: Api("DescribeRecovery", 0, 0, 0, describe_recovery.handle),
 }
-"""Of this broker's own protocol: between replicas, and DescribeDamage. Not advertised."""
+"""Of this broker's own protocol: between replicas, DescribeDamage and DescribeRecovery. Not advertised."""
 
 SUPPORTED: Mapping[int, tuple[int, int]] = {key: (api.lowest, api.highest) for key, api in TABLE.items()}
 """By API key: the lowest and highest version that ApiVersions advertises."""

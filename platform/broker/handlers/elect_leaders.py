@@ -2,7 +2,10 @@
 
 A replica takes over by itself when the leader is gone. The preferred one, when it is back, leads again only when it is asked to:
 by this request, which any broker passes on to the preferred one. Asked about all partitions, the answer names those that need an
-election, as Apache Kafka does. An unclean election never happens."""
+election, as Apache Kafka does.
+
+An unclean election takes place only for a partition that the request names, and only when every in-sync replica was heard and
+none has what it had acknowledged (`replicas.recovering`)."""
 
 from collections.abc import Callable, Generator, Mapping
 from enum import IntEnum
@@ -13,8 +16,11 @@ from ...wire.errors import ErrorCode
 from ...wire.messages import control
 from ..event_loop.response_generators import ResponseGenerator
 from ..partitions.placement import NO_LEADER, Placement, placement
+from ..replicas import recovering
+from ..replicas.recovering import Prospect
 from ..replicas.replicas import Replicas
 from .broker import Broker, required
+from .describe_recovery import NOT_READ
 from .fan_in import STILL_UNDER_WAY, FanIn
 from .request import Request
 
@@ -49,7 +55,10 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         for topic in decoded.topic_partitions:
             yield
             for index in required(topic.partitions):
-                results[str(topic.topic), int(index)] = outcome(_placed(broker, (str(topic.topic), int(index)), live), kind)
+                partition = (str(topic.topic), int(index))
+                placed = _placed(broker, partition, live)
+                is_asked = kind == Election.UNCLEAN and placed is not None and len(placed.replicas) > 1
+                results[partition] = (_ELECTION_NEEDED, None) if is_asked else outcome(placed, kind)
     wanted = [partition for partition, (error, _) in results.items() if error is _ELECTION_NEEDED]
     if not wanted:
         return (yield from _answer(version, results))
@@ -60,7 +69,51 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         overdue=lambda _: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda elected: _answer(version, {**results, **elected}),
     )
-    return fan_in.start(lambda partition: _elect(broker, partition, lambda refusal: fan_in.put(partition, refusal)))
+    elect = _recover if kind == Election.UNCLEAN else _elect
+    return fan_in.start(lambda partition: elect(broker, partition, lambda refusal: fan_in.put(partition, refusal)))
+
+
+def _recover(broker: Broker, partition: Partition, done: Callable[[Outcome], None]) -> None:
+    """Have the best replica lead, if no in-sync replica has what was acknowledged, and wait until it leads."""
+    entry, replicas, peers = broker.topics.catalog.topics.get(partition[0]), broker.replicas, broker.peers
+    if entry is None or replicas is None or peers is None:
+        done(outcome(_placed(broker, partition, broker.broker_ids), Election.UNCLEAN))
+        return
+    key = (entry.topic_id, partition[1])
+
+    def found(prospect: Prospect | None) -> None:
+        if prospect is None:
+            done((ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, NOT_READ))
+            return
+        plan = prospect.plan
+        if plan is None:
+            done(prospect.why_not())
+            return
+        until_ms, before = broker.loop.now_ms + LONGEST_MS, prospect.node.leader_epoch
+
+        def ordered(why_not: str | None) -> None:
+            if why_not is None:
+                _await_leader(broker, partition, plan.chosen, before, until_ms, done)
+            else:
+                done((ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why_not))
+
+        recovering.order(peers, key, prospect, plan, ordered)
+
+    recovering.look(replicas, peers, key, found)
+
+
+def _await_leader(
+    broker: Broker, partition: Partition, wanted: int, before: int, until_ms: int, done: Callable[[Outcome], None]
+) -> None:
+    """Look until a broker leads in a later epoch than `before`."""
+    placed = _placed(broker, partition, broker.broker_ids)
+    if placed is not None and placed.leader == wanted and placed.leader_epoch > before:
+        done((ErrorCode.NONE, None))
+    elif placed is None or broker.loop.now_ms >= until_ms:
+        done((ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY))
+    else:
+        again = partial(_await_leader, broker, partition, wanted, before, until_ms, done)
+        broker.loop.call_at(broker.loop.now_ms + LOOK_EVERY_MS, again)
 
 
 def _elect(broker: Broker, partition: Partition, done: Callable[[Outcome], None]) -> None:
@@ -114,7 +167,7 @@ def outcome(placed: Placement | None, kind: int) -> Outcome:
     if kind == Election.UNCLEAN:
         if placed.leader != NO_LEADER:
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {placed.leader} leads this partition"
-        why = "a replica without all acknowledged records never leads: start a broker of the in-sync set"
+        why = "an election that gives records up wants the partition by name: `headrace partition recover` shows what is given up"
         return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why
     preferred = placed.replicas[0]
     if placed.leader == preferred:

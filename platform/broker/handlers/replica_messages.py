@@ -1,9 +1,11 @@
 """What brokers tell each other of their replicas: keys 20001 and 20002 (`replicas.messages`), of damage in them, 20003 and 20004
-(`replicas.scrub_messages`), and that one is to take over, 20007 (`replicas.handing_over`). Only on the listener for brokers.
+(`replicas.scrub_messages`), that one is to take over, 20007 (`replicas.handing_over`), and of recoveries, 20006 and 20008
+(`replicas.recovering`). Only on the listener for brokers.
 
 Not in ApiVersions: no client calls these."""
 
 from ..errors import FrameRefused
+from ..replicas import recovering
 from ..replicas.handing_over import HAND_OVER_KEY, decode_request, encode_response
 from ..replicas.mending import Mending
 from ..replicas.messages import POLL_KEY, TELL_KEY
@@ -46,6 +48,23 @@ def hand_over(broker: Broker, request: Request) -> Answer:
     """Begin to take partitions over, and say for each whether that has begun."""
     replicas = _replicas(broker, request, HAND_OVER_KEY)
     return encode_response([replicas.take_over(key, epoch) for key, epoch in decode_request(memoryview(request.body))])
+
+
+def holding(broker: Broker, request: Request) -> Answer:
+    """Return what the replica of a partition here holds."""
+    replicas = _replicas(broker, request, recovering.HOLDING_KEY)
+    driver = replicas.find(recovering.decode_key(bytes(request.body)))
+    book = None if broker.damage is None else broker.damage.book
+    return recovering.encode_candidate(recovering.candidate(broker.settings.broker_id, driver, book))
+
+
+def recover(broker: Broker, request: Request) -> Answer:
+    """Begin to lead although acknowledged records are lost, and say whether that has begun."""
+    replicas = _replicas(broker, request, recovering.RECOVER_KEY)
+    wanted = recovering.decode_order(bytes(request.body))
+    driver = replicas.find(wanted.key)
+    has_begun = driver is not None and driver.recover(wanted.version, wanted.start_offset, wanted.log_start_offset)
+    return b"true" if has_begun else b"false"
 
 
 def _replicas(broker: Broker, request: Request, key: int) -> Replicas:

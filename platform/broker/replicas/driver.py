@@ -18,7 +18,7 @@ from ..partitions.partition import Acknowledged, Fault
 from ..partitions.replica_log import ReplicaLog
 from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events
-from ..replication.facts import BatchFacts, FetchAnswer, ReplicaFetch
+from ..replication.facts import BatchFacts, FetchAnswer, LogFacts, ReplicaFetch
 from ..replication.replica import Following, Leading, Replica, Stopped, visible_end
 from ..replication.set_changes import may_be_without
 from ..replication.state import NO_LEADER, State
@@ -329,6 +329,22 @@ class ReplicaDriver(MachineRunner):
         self.feed(events.HandedOver(leader_epoch=leader_epoch))
         if self.following is None:
             log.info("replica_takes_over", topic=self.topic, partition=self.index, leader_epoch=leader_epoch, is_asked=True)
+        return self.following is None
+
+    def facts(self) -> LogFacts:
+        """Return what the log holds now. Not while it is being cut."""
+        return self._log.facts(with_crc=False)
+
+    def recover(self, version: int, start_offset: int, log_start_offset: int) -> bool:
+        """Begin to lead although acknowledged records are lost, because an operator has decided. Return whether that has begun.
+        `version`: of the node from which the operator's plan was made.
+        """
+        node = self.machine.node
+        if self.following is None or self._is_busy or node is None or node.version != version:
+            return False
+        self.rest.end()
+        self.feed(events.Recover(start_offset=start_offset, log_start_offset=log_start_offset))
+        log.warning("replica_recovers", topic=self.topic, partition=self.index, start_offset=start_offset)
         return self.following is None
 
     def leave(self) -> bool:

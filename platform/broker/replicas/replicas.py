@@ -274,6 +274,11 @@ class Replicas:
         self._changed(driver.key)
 
     def look_at_node(self, driver: ReplicaDriver, done: Callable[[State | None], None]) -> None:
+        self.read_state(driver.key, done)
+
+    def read_state(self, key: Key, done: Callable[[State | None], None]) -> None:
+        """Read the node of any partition. `done` gets None when there is none, or ZooKeeper does not answer."""
+
         def read(found: ReplicaState | None) -> None:
             done(None if found is None else state_of(found))
 
@@ -281,7 +286,7 @@ class Replicas:
             self._faults.warning("replica_states_not_read", why=str(error))
             done(None)
 
-        if not self._threads.states.submit(lambda: self._states.read(*driver.key), read, failed):
+        if not self._threads.states.submit(lambda: self._states.read(*key), read, failed):
             failed(OSError("too many calls to ZooKeeper wait already"))
 
     def ask_swap(self, driver: ReplicaDriver, swap: Swap) -> None:

@@ -1,6 +1,6 @@
 """What is lost when every member of the set has lost its life, and which replica goes on. Pure.
 
-A `Plan` is for an operator, before anything is decided. No command shows it yet.
+A `Plan` is for an operator, before anything is decided: `headrace partition recover` shows it.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from .lives import Lives
 from .state import State
 
 UNKNOWN_BYTES = 1 << 40
-"""How much may have been written and lost so that nobody knows of it: what was not flushed was in the memory of one machine, and
-an offset advances by at least a byte."""
+"""How much may have been written and lost so that no replica knows of it: what was not flushed was in the memory of one machine,
+and an offset advances by at least a byte."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
