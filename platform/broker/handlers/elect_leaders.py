@@ -27,6 +27,8 @@ from .request import Request
 KEY, ASKED_VERSION = 43, 2
 LONGEST_MS = 5_000
 """For the preferred replica to take over."""
+RECOVERY_MS = 20_000
+"""For a recovery's replica to take over."""
 LOOK_EVERY_MS = 100
 
 Partition = tuple[str, int]
@@ -89,7 +91,7 @@ def _recover(broker: Broker, partition: Partition, done: Callable[[Outcome], Non
         if plan is None:
             done(prospect.why_not())
             return
-        until_ms, before = broker.loop.now_ms + LONGEST_MS, prospect.node.leader_epoch
+        until_ms, before = broker.loop.now_ms + RECOVERY_MS, prospect.node.leader_epoch
 
         def ordered(why_not: str | None) -> None:
             if why_not is None:

@@ -1,7 +1,7 @@
 """Recovery of a partition none of whose members has its life: asks what every replica holds, and has one of them lead.
 
     holding (key 20006)    JSON: topic_id, partition
-    response               JSON: null where no replica is open or it is being cut, else what `Candidate` has
+    response               JSON: null where no replica is open, it knows no node yet or it is being cut, else what `Candidate` has
     recover (key 20008)    JSON: topic_id, partition, version (of the node), start_offset, log_start_offset
     response               JSON: whether the replica begins to take over
 
@@ -30,7 +30,7 @@ from .replicas import Replicas
 T = TypeVar("T")
 
 HOLDING_KEY, RECOVER_KEY = 20_006, 20_008
-ANSWER_MS = 5_000
+ANSWER_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,8 +82,8 @@ class Prospect:
 
 
 def candidate(broker_id: int, driver: ReplicaDriver | None, book: DamageBook | None) -> Candidate | None:
-    """Return what a replica that is kept here holds; None while it has no log that can be asked."""
-    if driver is None or driver.comparable_log is None:
+    """Return what a replica that is kept here holds; None while it has no log that can be asked, or obeys no node yet."""
+    if driver is None or driver.comparable_log is None or driver.node is None:
         return None
     known = [] if book is None else book.damages()
     damaged = [
@@ -125,7 +125,7 @@ def look(replicas: Replicas, peers: Peers, key: Key, done: Callable[[Prospect | 
                 failed(broker_id, error)
                 return
             if one is None:
-                silent[broker_id] = "its replica is not open, or is being cut"
+                silent[broker_id] = "its replica is not open yet, or is being cut"
             else:
                 found.append(one)
             ended(broker_id)
