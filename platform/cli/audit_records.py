@@ -100,6 +100,8 @@ def which(arguments: argparse.Namespace) -> int:
     print(f"{arguments.topic}, window of {report.time_words(window)} UTC: {report.verdict_words(window)}. {window['reason']}")
     if compared := report.compared_words(window):
         print(compared)
+    if repaired := report.repaired_words(window):
+        print(repaired)
     for one in records:
         print(f"{one['tier']} partition {one['partition']}: {one['count']:,} {one['kind']}{_where(one)}")
         print(f"  {one['command'] or 'nowhere to be read any more'}")

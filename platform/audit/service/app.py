@@ -27,6 +27,7 @@ from .ingest.collector import Collector
 from .ingest.quarantine_reader import QuarantineReader
 from .ingest.reader import LogReader
 from .judge import Judge
+from .repairs import Repairs, RepairsAsking
 from .retiring import Retiring
 from .settings import AuditSettings
 from .store.ledger import Ledger
@@ -98,7 +99,8 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
             readers[OFFLINE] = LogReader(
                 OFFLINE, process.offline, ledger, clock, copied_from=process.live, mirror=process.settings.mirror
             )
-        site = _site(process, ledger, checkpointer, collector, readers, webhook)
+        repairs = Repairs()
+        site = _site(process, ledger, checkpointer, collector, readers, webhook, repairs)
         logins = None
         if process.access.logins:
             callers = Callers(process.live)
@@ -107,6 +109,8 @@ def run(process: AuditProcess, stop: StopSignal) -> None:
         made = application(ledger, judge, clock, site)
         web = WebServer(made, listener, name="audit-web", access=process.access, logins=logins)
         parts: list[tuple[str, _Part]] = [("checkpoints", checkpointer), ("collector", collector), *readers.items()]
+        served_by = {LIVE: process.live} if process.offline is None else {LIVE: process.live, OFFLINE: process.offline}
+        parts.append(("repairs", RepairsAsking(served_by, repairs, clock)))
         if webhook is not None:
             parts.append(("webhook", webhook))
         if process.settings.retire:
@@ -142,6 +146,7 @@ def _site(
     collector: Collector,
     readers: Mapping[str, LogReader],
     webhook: Webhook | None,
+    repairs: Repairs,
 ) -> Site:
     """Return what the pages need of the parts."""
 
@@ -167,7 +172,7 @@ def _site(
             raise AuditError(f"there is no {tier} cluster to count again")
         ledger.logs.recount(tier, topic, reader.log_starts(topic))
 
-    return Site(not_ready=not_ready, faults=faults, recount=recount, console=process.console)
+    return Site(not_ready=not_ready, faults=faults, recount=recount, console=process.console, repairs=repairs)
 
 
 def why_store_has_no_room(store: str) -> str | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from ...broker.rights.rule import ANY_NAME, Operation, Pattern, Permission, Resource, Rule
+from ...broker.rights.rule import ANY_NAME, CLUSTER_NAME, Operation, Pattern, Permission, Resource, Rule
 from ...runtime.layout import (
     ACCESS_TOPIC,
     AUDIT_CHECKPOINT_TOPIC,
@@ -145,6 +145,8 @@ ROLES: Sequence[Role] = (
             *_topics(LIVE, TOPICS, read="count a topic", describe_configs="see a topic's retention"),
             *_topics(LIVE, QUARANTINES, read="count a quarantine"),
             *_topics(OFFLINE, TOPICS, read="count a topic", describe_configs="see a topic's retention"),
+            Right(LIVE, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, "see what was repaired"),
+            Right(OFFLINE, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, "see what was repaired"),
         ),
     ),
     Role(
@@ -264,6 +266,7 @@ def table() -> str:
             lines.append(f"| {role.name}: {role.what} | both | `super.users` | everything |")
         for right in role.rights:
             name = f"`{right.name}{'*' if right.is_prefix else ''}`"
-            named = {TOPICS: "each topic", QUARANTINES: "each topic's quarantine", GROUPS: "each group"}.get(right.name, name)
+            groups = {TOPICS: "each topic", QUARANTINES: "each topic's quarantine", GROUPS: "each group"}
+            named = {**groups, CLUSTER_NAME: "the cluster"}.get(right.name, name)
             lines.append(f"| {role.name}: {role.what} | {right.cluster} | {right.operation.name} on {named} | {right.breaks} |")
     return "\n".join(lines)

@@ -19,6 +19,7 @@ from headrace.client.errors import ClientError
 from headrace.local.security.apply import by_brokers, wanted
 from headrace.local.security.files import password_of
 from headrace.local.security.roles import LIVE, OFFLINE, ROLES, Right, Role, principal, role_of, rules_for, rules_of
+from headrace.wire.messages import describe_damage
 from tests.support.broker import BrokerProcess
 from tests.support.login_broker import log_in
 from tests.support.processes import free_port
@@ -144,6 +145,11 @@ def _describe_group(client: RawClient, group: str) -> int:
     return int(answer.error_code)
 
 
+def _damage(client: RawClient, _: str) -> int:
+    body = client.request(describe_damage.KEY, describe_damage.VERSION, describe_damage.encode_request(0))
+    return int(describe_damage.decode_response(body).error_code)
+
+
 ATTEMPTS: dict[tuple[Resource, Operation], Attempt] = {
     (Resource.TOPIC, Operation.WRITE): lambda client, name: int(client.produce(name, batch(b"value")).error_code),
     (Resource.TOPIC, Operation.READ): lambda client, name: int(client.fetch(name, 0).error_code),
@@ -155,6 +161,7 @@ ATTEMPTS: dict[tuple[Resource, Operation], Attempt] = {
     (Resource.TOPIC, Operation.ALTER_CONFIGS): _change_settings,
     (Resource.GROUP, Operation.READ): _commit,
     (Resource.GROUP, Operation.DESCRIBE): _describe_group,
+    (Resource.CLUSTER, Operation.DESCRIBE): _damage,
 }
 
 

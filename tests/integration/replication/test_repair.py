@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from headrace.cli.main import main
+from tests.support.audit_service import AuditService
 from tests.support.broker import BrokerProcess
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
@@ -17,6 +18,13 @@ from tests.support.processes import eventually
 COUNT = 3_000
 SETTINGS = {"log.scrub.interval.ms": 500, "log.scrub.bytes.per.second": 64 << 20}
 TOPIC_SETTINGS = {"segment.bytes": "20000"}
+AUDIT_SETTINGS = """
+[service]
+discover_ms = 200
+judge_every_ms = 200
+[topics.default]
+tiers = ["live"]
+"""
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +98,36 @@ def test_a_followers_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: st
     assert (said["broker_id"], said["partition"]) == (int(follower.data.parent.name.removeprefix("broker-")), 0)
     assert said["records"] > 0
     assert read_by_a_group(scrubbing, topic) == [b"%d" % number for number in range(COUNT)]
+
+
+def test_the_audit_says_how_many_records_of_a_complete_window_were_repaired(
+    scrubbing: BrokerCluster, topic: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    leader = scrubbing.leader(topic)
+    follower = scrubbing.brokers[next(one for one in scrubbing.brokers if one != leader)]
+    whole = flip(follower, topic, 5_000)
+    eventually(lambda: segment_of(follower, topic).read_bytes() == whole, within_ms=60_000, what="the follower is repaired")
+    scrubbing.await_in_sync(topic, 3, within_ms=60_000)
+    main(["cluster", "status", "--bootstrap", scrubbing.address, "--json"])
+    known = [one for one in json.loads(capsys.readouterr().out)["repaired"] if one["topic"] == topic]
+    said = {(one["from_offset"], one["to_offset"]): one["records"] for one in known}
+    assert said
+    service = AuditService(tmp_path / "audit", scrubbing.address, settings=AUDIT_SETTINGS)
+
+    def figures() -> tuple[int, int]:
+        windows = service.windows(topic).values()
+        are_complete = all(one["verdict"] == "COMPLETE" for one in windows)
+        return are_complete * sum(one["tiers"]["live"] or 0 for one in windows), sum(
+            one.get("repaired", {}).get("live", 0) for one in windows
+        )
+
+    try:
+        service.start()
+        eventually(lambda: figures() == (COUNT, sum(said.values())), within_ms=60_000, what="COMPLETE, with the repaired records")
+        main(["audit", "report", "--topic", topic, "--url", service.url])
+        assert "repaired in live" in capsys.readouterr().out
+    finally:
+        service.process.kill()
 
 
 def test_a_leaders_flipped_bit_is_repaired(scrubbing: BrokerCluster, topic: str) -> None:

@@ -7,7 +7,7 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from anyio import to_thread
 from starlette.applications import Starlette
@@ -26,11 +26,13 @@ from ...model.errors import AuditError
 from ...model.tiers import READ_BACK
 from ..errors import StoreError
 from ..judge import Judge
+from ..repairs import Repairs
 from ..store.ledger import Ledger
 from ..store.verdicts import Verdicts
 from . import page_facts
 from .in_time import InTime
 from .metrics import Metrics
+from .repaired import with_repaired
 from .sequences import sequences
 
 MOST_CHANGES = 1_000
@@ -79,6 +81,7 @@ class Site:
     """Have a tier that is read back (of a topic) counted anew. Raises ClientError."""
     console: str | None = None
     """Where the console with the pages is; None: not known."""
+    repairs: Repairs = field(default_factory=Repairs)
 
 
 def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIApp:
@@ -103,11 +106,11 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
                 raise BadQuestion("newest needs one topic: give topic, too")
             count = max(0, min(newest, MOST_WINDOWS))
             latest = ledger.books.verdict(lambda stored: stored.newest(topic, before=before, days=by == "day", limit=count))
-            return _tagged(request, latest[::-1])
+            return _tagged(request, with_repaired(ledger, site.repairs, latest[::-1]))
         found = ledger.books.verdict(
             lambda stored: stored.page(topic, from_ms=from_ms, to_ms=to_ms, after=after, days=by == "day", limit=limit)
         )
-        return _tagged(request, found)
+        return _tagged(request, with_repaired(ledger, site.repairs, found))
 
     def summary(request: Request) -> Response:
         """Return topic → verdict → windows, from `after` (a topic) on."""
@@ -229,7 +232,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         topic, before = request.query_params.get("topic"), _instant(request, "before")
         if topic is None:
             raise BadQuestion("topic is missing: give ?topic=NAME")
-        return _tagged(request, {**page_facts.topic_page(ledger, topic, before), "faults": site.faults()})
+        return _tagged(request, {**page_facts.topic_page(ledger, site.repairs, topic, before), "faults": site.faults()})
 
     def window(request: Request) -> Response:
         topic, start = request.query_params.get("topic", ""), _instant(request, "start")
@@ -238,7 +241,7 @@ def application(ledger: Ledger, judge: Judge, clock: Clock, site: Site) -> ASGIA
         found = ledger.books.verdict(lambda stored: stored.window(topic, start))
         if found is None:
             raise BadQuestion(f"no tier has reported a window of {topic!r} that begins at {start}")
-        return _tagged(request, found)
+        return _tagged(request, with_repaired(ledger, site.repairs, [found])[0])
 
     def pages(request: Request) -> Response:
         if site.console is None:

@@ -4,8 +4,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ..repairs import Repairs
 from ..store.ledger import Ledger
 from ..store.verdicts import Verdicts
+from .repaired import with_repaired
 
 WINDOWS = 100
 DAYS = 90
@@ -18,7 +20,7 @@ LEFT_OUT = ("sinks", "differences", "offsets", "unknown")
 Window = Mapping[str, Any]
 
 
-def topic_page(ledger: Ledger, topic: str, before: int | None) -> dict[str, Any]:
+def topic_page(ledger: Ledger, repairs: Repairs, topic: str, before: int | None) -> dict[str, Any]:
     """Return the topic's latest windows (those before `before`), newest first, and what else its page shows."""
 
     def rows(stored: Verdicts) -> tuple[Sequence[Window], Sequence[Window]]:
@@ -28,7 +30,7 @@ def topic_page(ledger: Ledger, topic: str, before: int | None) -> dict[str, Any]
     windows, days = ledger.books.verdict(rows)
     return {
         "is_known": topic in ledger.books.topics(),
-        "windows": [brief(one) for one in windows],
+        "windows": [brief(one) for one in with_repaired(ledger, repairs, windows)],
         "before": windows[-1]["window_start_ms"] if len(windows) == WINDOWS else None,
         "days": [brief(one) for one in days],
         "changes": ledger.books.ask(lambda notes: notes.verdict_changes(topic, CHANGES)),

@@ -61,6 +61,7 @@ def why_words(window: Mapping[str, Any]) -> str:
     ]
     words += [f"{name} {window[name]:,}" for name in ("unaudited", "redelivered", "erased", "late") if window.get(name)]
     words.append(compared_words(window))
+    words.append(repaired_words(window))
     words += sink_words(window)
     if is_day(window):
         words.append(", ".join(f"{count:,} {verdict}" for verdict, count in window["windows"].items()))
@@ -73,6 +74,12 @@ def compared_words(window: Mapping[str, Any]) -> str:
         return ""
     identities, tiers = window["compared_identities"], window["compared_tiers"]
     return f"{identities:,} record{'' if identities == 1 else 's'} compared in {tiers} tier{'' if tiers == 1 else 's'}"
+
+
+def repaired_words(window: Mapping[str, Any]) -> str:
+    """Return how many records were damaged in one replica and repaired from another, by tier; empty without any."""
+    counts: Mapping[str, int] = window.get("repaired") or {}
+    return ", ".join(f"{count:,} repaired in {tier}" for tier, count in counts.items())
 
 
 def sink_words(window: Mapping[str, Any]) -> list[str]:

@@ -8,6 +8,7 @@ from headrace.audit.service.app import AuditProcess, _site, why_store_has_no_roo
 from headrace.audit.service.checkpoints.checkpointer import Checkpointer
 from headrace.audit.service.errors import StoreError
 from headrace.audit.service.ingest.collector import Collector
+from headrace.audit.service.repairs import Repairs
 from headrace.audit.service.settings import AuditSettings
 from headrace.runtime import disk_room
 from tests.support.audit_parts import T0, Service, complete
@@ -29,7 +30,7 @@ def test_a_store_that_cannot_be_written_makes_the_service_not_ready_until_it_can
     checkpointer = Checkpointer(service.ledger, TopicInMemory(), service.clock)
     collector = Collector("127.0.0.1:9", service.ledger, service.clock, checkpointer)
     monkeypatch.setattr(Collector, "is_running", property(lambda self: True))
-    site = _site(process, service.ledger, checkpointer, collector, {}, None)
+    site = _site(process, service.ledger, checkpointer, collector, {}, None, Repairs())
     assert site.not_ready() == []
 
     def full(*arguments: object) -> None:
