@@ -1,10 +1,12 @@
-"""`headrace broker run`: one broker, in the foreground, until SIGTERM. `headrace broker config`: its settings in force."""
+"""`headrace broker run`: one broker, in the foreground, until SIGTERM. `headrace broker config`: its settings in force.
+`headrace broker drain`: takes one out of service (`broker_drain`)."""
 
 import argparse
 import json
 import os
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..broker.errors import SettingsRefused
 from ..broker.settings import broker_settings as broker_settings
@@ -17,6 +19,10 @@ from ..runtime.lifecycle import StopSignal, end_at_latest
 from ..runtime.logs import configure as configure_logs
 from ..runtime.logs import get_logger, log_thread_faults
 from . import broker_processes
+from .chosen_cluster import action, options
+
+if TYPE_CHECKING:
+    from .chosen_cluster import Actions
 
 log = get_logger(__name__)
 
@@ -27,7 +33,7 @@ WRONG_SETTINGS, STOPPED_LATE = 2, 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_subparsers(dest="what", required=True, metavar="run|config")
+    what = parser.add_subparsers(dest="what", required=True, metavar="run|config|drain")
     run = what.add_parser(
         "run",
         help="run in the foreground until SIGTERM",
@@ -56,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="run N brokers of one cluster; ids and ports count up, the folders are broker-ID below --data",
     )
+    _add_drain(what)
     config.add_argument("--changed", action="store_true", help="only settings that were set")
     config.add_argument("--json", action="store_true", help="as JSON, with defaults and docs")
 
@@ -79,6 +86,10 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if arguments.what == "drain":
+        from . import broker_drain  # loads the client, which a broker that starts does without
+
+        return broker_drain.run(arguments)
     try:
         settings = _settings(arguments)
         if arguments.what == "config":
@@ -92,6 +103,25 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"headrace broker: {fault}", file=sys.stderr)
         return WRONG_SETTINGS
     return _serve(settings)
+
+
+def _add_drain(actions: "Actions") -> None:
+    drain = action(
+        actions,
+        options(),
+        "drain",
+        "take a broker out of service: move its leaderships, then its replicas, to other brokers",
+        "The moves continue in the cluster when this command is ended. The same command again continues and waits.\n"
+        "A new replica goes to the broker with the fewest replicas; room on disks is not considered.\n\n"
+        "exit codes: 0 the broker has no replica (--leaders-only: it leads nothing), 1 something could not be\n"
+        "moved, or still moves",
+        example="headrace broker drain 3 --bootstrap 127.0.0.1:9092",
+    )
+    drain.add_argument("broker_id", type=int, metavar="ID", help="the broker")
+    drain.add_argument("--leaders-only", action="store_true", help="move leaderships only; replicas stay")
+    drain.add_argument("--dry-run", action="store_true", help="show what would move and ask for nothing")
+    drain.add_argument("--at-once", type=int, default=50, metavar="N", help="partitions under way at once (default: 50)")
+    drain.add_argument("--wait-ms", type=int, default=3_600_000, help="wait so long at most (default: an hour)")
 
 
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:

@@ -3,10 +3,11 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from ..client.connection.cluster import Cluster
 from ..runtime.layout import Layout
 
 if TYPE_CHECKING:
+    from ..client.connection.cluster import Cluster
+
     Actions = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
@@ -40,8 +41,10 @@ def action(
     )
 
 
-def connected(arguments: argparse.Namespace, command: str) -> Cluster:
+def connected(arguments: argparse.Namespace, command: str) -> "Cluster":
     """Return the cluster that was chosen; close it afterwards."""
+    from ..client.connection.cluster import Cluster  # `headrace broker run` has these options and no client
+
     layout = Layout.from_environment()
     named = layout.live_bootstrap if arguments.cluster == "live" else layout.offline_bootstrap
     return Cluster(arguments.bootstrap or named, client_id=f"headrace-{command}")

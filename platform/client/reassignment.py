@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,14 @@ MOST_AT_ONCE = 500
 
 Partition = tuple[str, int]
 Brokers = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One move under way. A change of order alone adds and removes nothing."""
+
+    adding: Brokers
+    removing: Brokers
 
 
 def read_file(path: Path) -> dict[Partition, Brokers]:
@@ -56,10 +65,14 @@ def reassign(
     return outcomes
 
 
-def moving(cluster: Cluster, *, timeout_ms: int = 30_000) -> set[Partition]:
+def moving(cluster: Cluster, *, timeout_ms: int = 30_000) -> dict[Partition, Move]:
     """Return the partitions that are being moved."""
     answer = _ask(cluster, LIST, {"timeout_ms": timeout_ms, "topics": None}, timeout_ms)
-    return {(str(of_topic.name), int(one.partition_index)) for of_topic in answer.topics for one in of_topic.partitions}
+    return {
+        (str(of_topic.name), int(one.partition_index)): Move(tuple(one.adding_replicas), tuple(one.removing_replicas))
+        for of_topic in answer.topics
+        for one in of_topic.partitions
+    }
 
 
 def _ask(cluster: Cluster, api_key: int, message: Mapping[str, object], timeout_ms: int) -> Any:

@@ -1,14 +1,18 @@
 """Partitions move between brokers while clients write: Kafka's own requests, through kio and kafka-python."""
 
 import json
+import threading
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
 from headrace.cli.main import main
+from headrace.client import reassignment
+from headrace.client.topic_admin import PartitionPlace, delete_topic
 from headrace.wire.errors import ErrorCode
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
@@ -61,9 +65,9 @@ def folders(cluster: BrokerCluster, topic: str) -> dict[int, list[str]]:
     }
 
 
-def read_all(cluster: BrokerCluster, topic: str, count: int) -> list[bytes]:
+def read_all(cluster: BrokerCluster, topic: str, count: int, partition: int = 0) -> list[bytes]:
     consumer = Consumer({"bootstrap.servers": cluster.address, "group.id": topic, "auto.offset.reset": "error"})
-    consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     read: list[bytes] = []
 
     def is_read() -> bool:
@@ -80,14 +84,14 @@ def read_all(cluster: BrokerCluster, topic: str, count: int) -> list[bytes]:
 class Writing:
     """An idempotent producer that numbers its records."""
 
-    def __init__(self, cluster: BrokerCluster, topic: str) -> None:
+    def __init__(self, cluster: BrokerCluster, topic: str, partition: int = 0) -> None:
         self.producer = Producer({"bootstrap.servers": cluster.address, "enable.idempotence": True, "linger.ms": 1})
-        self.topic, self.count = topic, 0
+        self.topic, self.partition, self.count = topic, partition, 0
         self.faults: list[str] = []
 
     def write(self, count: int, *, await_all: bool = False) -> None:
         for _ in range(count):
-            self.producer.produce(self.topic, b"%d" % self.count, partition=0, on_delivery=self._told)
+            self.producer.produce(self.topic, b"%d" % self.count, partition=self.partition, on_delivery=self._told)
             self.count += 1
             self.producer.poll(0)
         if await_all:
@@ -100,7 +104,28 @@ class Writing:
     def check(self, cluster: BrokerCluster) -> None:
         assert self.producer.flush(60) == 0
         assert self.faults == []
-        assert read_all(cluster, self.topic, self.count) == [b"%d" % number for number in range(self.count)]
+        assert read_all(cluster, self.topic, self.count, self.partition) == [b"%d" % number for number in range(self.count)]
+
+
+class Repeated:
+    """Does something in a thread every 50 ms while entered."""
+
+    def __init__(self, action: Callable[[], object]) -> None:
+        self._action = action
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self) -> "Repeated":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._is_over.wait(0.05):
+            self._action()
 
 
 def test_a_partition_moves_with_its_leader_and_the_old_folder_is_deleted(
@@ -183,3 +208,71 @@ def test_the_command_shows_moves_carries_them_out_and_can_be_repeated(
     assert "brokers [9] are not there" in json.loads(capsys.readouterr().out)[0]["error"]
     file.write_text("{}")
     assert main(["partition", "reassign", "--file", str(file), *at]) == 1
+
+
+def drained(cluster: BrokerCluster, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, dict[str, Any]]:
+    """Return what `headrace broker drain` makes of its run."""
+    code = main(["broker", "drain", *words, "--bootstrap", cluster.address, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_a_drained_broker_leads_nothing_then_keeps_nothing_and_stops_without_a_change_of_leader(
+    whole: BrokerCluster, topic: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    client = whole.client()
+    for other in client.topics():
+        delete_topic(client, other)
+    two, one, three = f"{topic}-two", f"{topic}-one", f"{topic}-three"
+    whole.create(two, 3, replicas=2)
+    whole.create(one, 3, replicas=1)
+    whole.create(three, replicas=3)
+    on_one = {place.partition: place.leader for place in whole.places(one)}
+    writings = [Writing(whole, two, number) for number in range(3)] + [Writing(whole, one, number) for number in range(3)]
+    with Repeated(lambda: [each.write(10) for each in writings]):
+        code, dry = drained(whole, capsys, "1", "--dry-run")
+        assert code == 1, f"{three} has nowhere to go"
+        assert {row["state"] for row in dry["partitions"] if row["topic"] != three} == {"planned"}
+        (stuck,) = [row for row in dry["partitions"] if row["topic"] == three]
+        assert (stuck["state"], stuck["to"]) == ("stuck", None)
+        assert "it has 3 replicas" in stuck["why"]
+
+        code, leaders = drained(whole, capsys, "1", "--leaders-only")
+        on_it = {place.partition for place in whole.places(one) if place.leader == 1}
+        assert {(row["topic"], row["partition"]) for row in leaders["partitions"] if row["state"] == "stuck"} == {
+            (one, number) for number in on_it
+        }
+        assert [place.leader == 1 for place in (*whole.places(two), *whole.places(three))] == [False] * 4
+        assert [len(place.replicas) for place in (*whole.places(two), *whole.places(three))] == [2, 2, 2, 3]
+
+        delete_topic(client, three)
+        assert drained(whole, capsys, "1", "--at-once", "1", "--wait-ms", "1")[0] == 1, "1 ms is too short"
+        counts: list[int] = []
+        with Repeated(lambda: counts.append(len(reassignment.moving(client)))):
+            code, done = drained(whole, capsys, "1", "--at-once", "2")
+        assert max(counts) <= 2
+        assert (code, done["keeps"], done["leads"]) == (0, 0, 0)
+        assert {row["state"] for row in done["partitions"]} == {"moved"}
+        assert drained(whole, capsys, "1") == (0, {"broker_id": 1, "keeps": 0, "leads": 0, "partitions": []})
+        places = [*whole.places(two), *whole.places(one)]
+        assert [len(place.replicas) for place in places] == [2, 2, 2, 1, 1, 1]
+        assert all(place.leader in place.replicas and 1 not in place.replicas for place in places)
+        assert all(place.leader == on_one[place.partition] for place in whole.places(one) if on_one[place.partition] != 1)
+        # `….cut.<ms>` has what an old leader had to cut off: an operator may want it.
+        eventually(
+            lambda: all(".cut." in one.name for one in Path(whole.brokers[1].data).glob(f"{topic}-*")),
+            within_ms=60_000,
+            what="no replica folder is left",
+        )
+        whole.brokers[1].stop()
+
+    def epochs(found: list[PartitionPlace]) -> list[tuple[int, int]]:
+        return [(place.leader, place.leader_epoch) for place in found]
+
+    eventually(
+        lambda: epochs([*whole.places(two), *whole.places(one)]) == epochs(places),
+        within_ms=60_000,
+        what="no leader has changed, so no client has waited",
+    )
+    client.close()
+    for writing in writings:
+        writing.check(whole)
