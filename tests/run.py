@@ -190,7 +190,7 @@ def _pytest(result: Result, extra: Iterable[str], files: Sequence[str] = ()) -> 
         report = Path(folder) / "report.xml"
         spread = [] if files or result.room in ONE_BY_ONE else ["-n", str(_workers(result.room)), *LONGEST_FILE_FIRST]
         share = ["-m", "not whole"] if result.room in SHARED_ROOMS else ["-m", "not needs"] if result.room == "pure" else []
-        paths = files or PURE if result.room == "pure" else [f"tests/{result.room}"]
+        paths = files or (PURE if result.room == "pure" else [f"tests/{result.room}"])
         switches = {"HEADRACE_NATIVE": "0", "HEADRACE_TEST_FAST": "1"} if result.room == "pure" else {}
         words = [*spread, *share, f"--junitxml={report}", *extra]
         command = [sys.executable, "-m", "pytest", *paths, *words]
