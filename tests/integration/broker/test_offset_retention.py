@@ -10,6 +10,7 @@ from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from headrace.broker.app import BrokerProcess
+from headrace.broker.machine import SystemMachine
 from headrace.broker.settings.broker_settings import from_words
 from headrace.client.consumer.zk_consumer import ZooKeeperConsumer
 from headrace.coordination.consumers import OffsetRegistry
@@ -53,7 +54,9 @@ class Scene:
             "group.min.session.timeout.ms=500",
         ]
         settings = from_words(data=self._folder, zookeeper=self.zookeeper, port=self.port, words=words)
-        broker = BrokerProcess(settings, self.clock)
+        machine = SystemMachine()
+        machine.clock = self.clock
+        broker = BrokerProcess(settings, machine)
         broker.start()
         return broker
 
