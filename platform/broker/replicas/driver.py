@@ -15,22 +15,19 @@ from ..log import PartitionLog
 from ..partitions.flush_scheduler import Flushable
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
-from ..partitions.replica_log import ReplicaLog
 from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events
 from ..replication.facts import BatchFacts, FetchAnswer, LogFacts, ReplicaFetch
-from ..replication.replica import Following, Leading, Replica, Stopped, visible_end
+from ..replication.replica import Following, Leading, Stopped, visible_end
 from ..replication.set_changes import may_be_without
 from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Answer as SwapAnswer
 from ..replication.swaps import Swap
 from ..settings.topic_settings import TopicSettings, min_insync
-from .leadership_check import LeadershipCheck
 from .machine_runner import MOST_EVENTS, MachineRunner
-from .messages import Answer, Key
+from .messages import Answer
 from .outgoing import Outgoing
-from .world import World
 
 log = get_logger(__name__)
 
@@ -41,28 +38,9 @@ MOST_WAITERS = 10_000
 class ReplicaDriver(MachineRunner):
     """One replica. `start` gives the first event. As a `Flushable` it takes the flushes of its log."""
 
-    def __init__(
-        self,
-        world: World,
-        key: Key,
-        topic: str,
-        index: int,
-        replica_log: ReplicaLog,
-        settings: TopicSettings,
-        machine: Replica,
-        *,
-        replica_count: int,
-    ) -> None:
-        super().__init__(world, key, topic, index, replica_log, settings, machine, replica_count=replica_count)
-        self._check = LeadershipCheck(lambda done: world.look_at_node(self, done), self._is_led_here)
-
     @property
     def _me(self) -> "ReplicaDriver":
         return self
-
-    def _is_led_here(self, node: State) -> bool:
-        """Return whether the node has this broker's own epoch: no process leads in the epoch of another one."""
-        return node.leader == self._world.broker_id and node.leader_epoch == self._published_epoch
 
     # -- what others ask ---------------------------------------------------------------------------
 

@@ -26,7 +26,9 @@ from ..replication import events, lives, orders
 from ..replication.facts import BatchFacts
 from ..replication.model import step
 from ..replication.replica import Leading, Noted, Replica, Stopped
+from ..replication.state import State
 from ..settings.topic_settings import TopicSettings
+from .leadership_check import LeadershipCheck
 from .messages import Key
 from .outgoing import Outgoing
 from .rest import Rest
@@ -70,6 +72,7 @@ class MachineRunner(ABC):
         self._settings = settings
         self._replica_count = replica_count
         self._partition: ReplicatedPartition | None = None
+        self._check = LeadershipCheck(lambda done: world.look_at_node(self._me, done), self._is_led_here)
         self._heard_ms = 0
         self._published_epoch: int | None = None
         """The epoch in which this process leads and takes appends."""
@@ -94,6 +97,10 @@ class MachineRunner(ABC):
     @property
     @abstractmethod
     def _me(self) -> "ReplicaDriver": ...
+
+    def _is_led_here(self, node: State) -> bool:
+        """Return whether the node has this broker's own epoch: no process leads in the epoch of another one."""
+        return node.leader == self._world.broker_id and node.leader_epoch == self._published_epoch
 
     @abstractmethod
     def _look(self) -> None:
