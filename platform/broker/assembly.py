@@ -67,6 +67,9 @@ from .settings.listeners import advertised
 
 log = get_logger(__name__)
 
+MOST_REPLICAS = 100_000
+"""Jobs on the disk that may wait: each replica waits for one at most, and stops where it is refused."""
+
 
 class Host(Protocol):
     """The process around a broker."""
@@ -146,10 +149,10 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         connect=machine.connect(settings),
     )
     peers = Peers(asking, lambda: topics.catalog.brokers, machine.connect(settings))
-    checkpoints = Checkpoints(loop, worker("checkpoints", loop.post))
+    checkpoints = Checkpoints(loop, worker("checkpoints", loop.post, capacity=MOST_REPLICAS))
     threads = Threads(
         states=worker("replica states", loop.post),
-        notes=worker("replica notes", loop.post, threads=4),
+        notes=worker("replica notes", loop.post, threads=4, capacity=MOST_REPLICAS),
         connections=worker("replica connections", loop.post, threads=2),
     )
     replicas = Replicas(
@@ -287,6 +290,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()}},
         catalog=lambda: topics.catalog,
         damage=damage.book.counts,
+        stopped_replicas=replicas.count_stopped,
     )
     host.watch(parts)
 
