@@ -60,6 +60,7 @@ from .quotas.quotas import Quotas
 from .replicas.asking import Peers
 from .replicas.damage import ReplicaDamage
 from .replicas.moves import Moves
+from .replicas.old_folders import OldFolders
 from .replicas.replicas import Replicas, Threads
 from .replicas.scrub import ScrubSettings
 from .settings.broker_settings import BrokerSettings
@@ -179,6 +180,15 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         lambda: topics.catalog,
         registry.assign,
         lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index),
+    )
+    old_folders = OldFolders(
+        loop,
+        settings.broker_id,
+        threads.states,
+        states,
+        lambda: topics.catalog,
+        lambda found: topics.find_old_replicas(found),
+        lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index, is_open=False),
     )
     scrub = ScrubSettings(interval_ms=settings.log_scrub_interval_ms, bytes_per_second=settings.log_scrub_bytes_per_second)
     damage = ReplicaDamage(loop, replicas, peers, scrub)
@@ -315,6 +325,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
     loop.post(producer_ids.stock_up)
     loop.post(replicas.start)
     loop.post(damage.start)
+    loop.post(old_folders.start)
     loop.post(moves.start)
     retention.start()
     host.run_loop()

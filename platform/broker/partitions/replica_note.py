@@ -33,6 +33,14 @@ class ReplicaNote:
     """How often the file was written."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldReplica:
+    """A folder of a replica that its topic does not name any more."""
+
+    topic: str
+    noted: ReplicaNote
+
+
 def read(folder: Path) -> ReplicaNote | None:
     """Return the newest note, None when there is no file. Raises OSError, and ValueError when no line is whole."""
     try:
