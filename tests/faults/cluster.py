@@ -9,6 +9,7 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -19,6 +20,9 @@ from tests.support.processes import eventually, free_port
 from .history import differences, log_bytes
 from .keepers import Keepers, OneKeeper, ThreeKeepers
 from .lanes import Lane
+
+if TYPE_CHECKING:
+    from .downstream import Downstream
 
 SESSION_MS = 4_000
 TOPIC = "events"
@@ -47,6 +51,8 @@ class Cluster:
         self.from_brokers: dict[int, Lane] = {}
         self.to_keepers: dict[int, list[Lane]] = {}
         """By broker. All three are empty where the cluster is not wide."""
+        self.downstream: Downstream | None = None
+        """What is behind it, while it runs."""
 
     def __enter__(self) -> "Cluster":
         try:
