@@ -12,7 +12,7 @@ import pytest
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
 
-from .test_runbooks import PARTITIONS, Sending, headrace, make_topic, values_in
+from .test_runbooks import PARTITIONS, Sending, headrace, values_in
 from .test_upgrade import Group
 from .versions import FROM, Version, before_replication, older, this_tree
 
@@ -80,7 +80,7 @@ def test_topics_get_replicas_after_the_upgrade_and_one_again_before_the_way_back
         broker.process.use(before.environment)
     three = {number: [*ids, *({1, 2, 3} - set(ids))] for number, ids in EACH.items()}
     with site.cluster as cluster:
-        make_topic(cluster.address, "clicks")
+        cluster.create("clicks", PARTITIONS, replicas=1)
         site.sending["clicks"] = Sending(cluster.address, "clicks")
         group = Group(cluster.address, "clicks")
         site.change_to(after)
