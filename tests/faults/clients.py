@@ -13,7 +13,7 @@ from tests.support.processes import eventually
 from .cluster import TOPIC, Cluster, within
 from .history import History, Row
 
-PACE_S = 0.004
+PACE_S = 0.01
 COMMIT_EVERY = 200
 """Messages of a group's member."""
 

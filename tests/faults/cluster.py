@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.client.connection.cluster import Cluster as Client
+from headrace.client.topic_admin import describe_topics
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually, free_port
 
@@ -140,6 +142,15 @@ class Cluster:
         except KafkaException:
             return {}
         return {index: (one.leader, tuple(sorted(one.isrs))) for index, one in found.items()}
+
+    def epochs(self) -> int:
+        """Return how many leader epochs the topic's partitions have had: each takeover begins one."""
+        client = Client(self.addresses, client_id="faults")
+        try:
+            (described,) = describe_topics(client, [TOPIC])
+        finally:
+            client.close()
+        return sum(one.leader_epoch for one in described.partitions)
 
     def leader(self, partition: int = 0) -> int:
         def asked() -> int:

@@ -66,8 +66,11 @@ def unseen(history: History) -> list[str]:
     """Return what was acknowledged and not read yet, for each reader."""
     found = []
     for reader, parts in history.readers().items():
-        seen = {row[2] for part in parts for row in part}
-        found += [f"unseen by {reader}: {value} at {at}" for value, at in list(history.acknowledged.items()) if value not in seen]
+        left = dict(history.acknowledged)
+        for part in parts:
+            for _, _, value in part:
+                left.pop(value, None)
+        found += [f"unseen by {reader}: {value} at {at}" for value, at in left.items()]
     return found
 
 

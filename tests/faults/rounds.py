@@ -27,7 +27,7 @@ REJOIN_S = 60
 """A group's members may have to wait for sessions and joins before."""
 DECIDED_S = 120
 """Until the audit has decided every window."""
-LOOK_S = 0.2
+LOOK_S = 0.5
 """Between two looks at all that was read."""
 MOST_TOLD = 20
 
@@ -113,7 +113,7 @@ class Run:
         answered = [one.pause() for one in self.sending]
         wrong = [] if all(answered) else ["values that were sent are neither acknowledged nor refused"]
         within(UNSEEN_S * self._patience, self._has_read_all, LOOK_S)
-        within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)
+        within(REJOIN_S * self._patience, self._have_all_read_all, LOOK_S)
         wrong += [f"consumer: {error}" for error in self._reader_errors()]
         wrong += [*unseen(self.history), *faults_of_readers(self.history)]
         if (downstream := self.cluster.downstream) is not None:
@@ -129,7 +129,7 @@ class Run:
         """Send no more, read everything again, and return what is wrong."""
         for one in self.sending:
             one.end()
-        within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)
+        within(REJOIN_S * self._patience, self._have_all_read_all, LOOK_S)
         self.history.read_again = read_all(self.cluster, self.history.acknowledged)
         copied: list[str] = []
         if (downstream := self.cluster.downstream) is not None:
@@ -145,7 +145,16 @@ class Run:
         return [*self.reading.errors, *(error for group in self.groups for error in group.errors)]
 
     def _has_read_all(self) -> bool:
-        return self.history.acknowledged.keys() <= {value for _, _, value in self.history.read}
+        history = self.history
+        return len(history.read) >= len(history.acknowledged) and not history.acknowledged.keys() - {
+            row[2] for row in history.read
+        }
+
+    def _have_all_read_all(self) -> bool:
+        """Return whether nothing is unseen. Counts first: values are many, and looked at often."""
+        least = len(self.history.acknowledged)
+        is_possible = all(sum(map(len, parts)) >= least for parts in self.history.readers().values())
+        return is_possible and not unseen(self.history)
 
     def _have_sent(self, counts: Sequence[int]) -> bool:
         return all(one.count > count + 5 for one, count in zip(self.sending, counts, strict=True))
@@ -187,6 +196,7 @@ def play(
                         wrong = [f"found in {plan}", *found]
                         break
                 wrong = wrong or run.end()
+                tell(f"{cluster.epochs()} leader epochs in {cluster.partitions} partitions")
             if len(run.history.acknowledged) < least:
                 wrong.append(f"only {len(run.history.acknowledged)} records were acknowledged: nothing was tested")
             if not wrong and cluster.is_ours:  # Kafka's last node does not stop without the controllers on the others
