@@ -90,6 +90,8 @@ class Downstream:
         return self
 
     def __exit__(self, *_: object) -> None:
+        for logging in self._logged.values():
+            logging.stop()
         for name in self._frozen:
             os.kill(self._processes[name][0].pid, signal.SIGCONT)
         self._stack.close()

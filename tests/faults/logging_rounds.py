@@ -52,15 +52,19 @@ class Logging:
             schema_cache=None,
         )
         self._is_over = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"logger {number}")
+        self._thread = threading.Thread(target=self._run, name=f"logger {number}", daemon=True)
 
     def begin(self) -> "Logging":
         self._thread.start()
         return self
 
+    def stop(self) -> None:
+        """Log no more."""
+        self._is_over.set()
+
     def end(self) -> list[str]:
         """Log no more and close the logger; return what it did not store or not say."""
-        self._is_over.set()
+        self.stop()
         self._thread.join(180)
         self._logger.close(CLOSE_MS)
         ledger, error = self._logger.ledger(), self._logger.close_error
