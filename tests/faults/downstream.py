@@ -140,12 +140,14 @@ class Downstream:
         """Return what is wrong now with windows and copies, of all loggers that have ended."""
         return [*self._ended, *self._of_windows(), *faults_of_logged(self._taken(), list(self._copied_logged))]
 
-    def final_faults(self, wanted: set[str]) -> list[str]:
-        """Read everything again from the start, the copy of the events until all `wanted` are there; return what is wrong."""
-        self.copied = read_all(self, wanted)
+    def final_faults(self, wanted: set[str], within_s: float = 60) -> list[str]:
+        """Read everything again from the start, the copy of the events until all `wanted` are there; return what is wrong.
+        What is not there is waited for `within_s`.
+        """
+        self.copied = read_all(self, wanted, within_s=within_s)
         found = []
         for where, name in ((self._live, "live"), (self, "offline")):
-            rows = read_all(where, self._taken(), LOGGED, id_of)
+            rows = read_all(where, self._taken(), LOGGED, id_of, within_s)
             found += [f"{name}: {fault}" for fault in faults_of_logged(self._taken(), rows)]
         return found
 
