@@ -69,7 +69,11 @@ class Visit:
             return self._last_words()
         match chance.randrange(10):
             case 0 | 1 | 2:
-                self._request(*self._any_request())
+                is_inside = self.state is State.INSIDE
+                key, version, body = self._any_request()
+                self._request(key, version, body)
+                if is_inside and key == HANDSHAKE:
+                    self.state = State.CLOSED  # it may have begun, or ended, a renewal of its session
             case 3 | 4:
                 self._begin(chance.choice(MECHANISMS if chance.random() < 0.8 else STRANGE), chance.choice((0, 1, 1, 1)))
             case 5 | 6:
