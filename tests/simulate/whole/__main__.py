@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from multiprocessing import Pool
 from pathlib import Path
 
-from .faults import drawn, told
+from .plans import drawn, told
 from .play import Outcome, play, shrunk
 
 STATE = Path(os.environ.get("HEADRACE_HOME", ".headrace")) / "simulate-whole.json"
