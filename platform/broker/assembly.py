@@ -257,6 +257,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         host.doing = "reading access rules"
         broker.access = access_control(broker, access_rules, zookeeper)
         broker.access.load()
+        started("trail of access", broker.access.trail.close)
     copies = TreeCopies(
         loop,
         worker("tree copies", loop.post),

@@ -73,6 +73,8 @@ def line(event: dict[str, Any]) -> str:
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(event["time_ms"] / 1000))
     who = f"{event['principal']} from {event['host']}"
     match event["kind"]:
+        case "left_out":
+            return f"{at} left_out     {event['count']} more events of this second: too many different ones"
         case "denied":
             what = f"may not {event['operation']} {event['resource']} {event['name']} ({event['api']}): {event['reason']}"
         case "login_failed":

@@ -4,7 +4,6 @@ Source: RFC 5802, sections 3 and 5; RFC 7677; Kafka speaks it so (KIP-84), with 
 """
 
 import base64
-import binascii
 import hashlib
 import hmac
 import stringprep
@@ -80,7 +79,7 @@ def _server_first(message: str, nonce: str) -> tuple[str, bytes, int]:
         raise ScramRefused("the server's nonce does not begin with ours: the answer is from another login")
     try:
         salt = base64.b64decode(words[1][2:], validate=True)
-    except binascii.Error:
+    except ValueError:  # characters beyond ASCII are one, too
         raise ScramRefused("the server's salt is not base64") from None
     digits = words[2][2:]
     if not salt or not digits.isascii() or not digits.isdigit() or len(digits) > 9:
@@ -96,7 +95,7 @@ def _check_server_final(message: str, expected: bytes) -> None:
         raise ScramRefused(_error_in(message) or "the server's last message is not v=…")
     try:
         signature = base64.b64decode(word[2:], validate=True)
-    except binascii.Error:
+    except ValueError:  # characters beyond ASCII are one, too
         raise ScramRefused("the server's signature is not base64") from None
     if not hmac.compare_digest(signature, expected):
         raise ScramRefused("the server's signature is wrong: it does not know the password, so it is not the broker it poses as")

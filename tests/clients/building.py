@@ -9,10 +9,8 @@ from pathlib import Path
 HERE = Path(__file__).parent
 
 
-def run(
-    command: Sequence[str], *, within_s: int = 900, folder: Path = HERE, environment: Mapping[str, str] | None = None
-) -> None:
-    """Run a command to its end; fail with its output."""
+def run(command: Sequence[str], *, within_s: int = 900, folder: Path = HERE, environment: Mapping[str, str] | None = None) -> str:
+    """Run a command to its end, and return what it printed; fail with its output."""
     done = subprocess.run(
         command,
         cwd=folder,
@@ -23,6 +21,7 @@ def run(
         check=False,
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr[-5_000:]
+    return done.stdout
 
 
 def maven(build_folder: Path, *words: str) -> None:

@@ -38,6 +38,8 @@ from tests.support.audit_world.hearing import hear, judged
 from tests.support.audit_world.memory_journal import MemoryJournal
 from tests.support.audit_world.records import WINDOW_MS
 
+from . import targets_of_logins
+
 Target = Callable[[bytes], None]
 
 MOST_UNPACKED_BYTES = 1 << 20
@@ -268,6 +270,7 @@ TARGETS: Mapping[str, Target] = {
         audit_report,
         sidecar,
         log_recovery,
+        *targets_of_logins.TARGETS,
     )
 }
 """By name, which is also the name of the folder in the corpus."""

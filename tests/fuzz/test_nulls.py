@@ -1,6 +1,7 @@
 """A null in place of every array of every served request: the broker responds or closes the connection, without a fault of ours.
 
-kio accepts a null where the schema allows none, so each handler must check.
+kio accepts a null where the schema allows none, so each handler must check, and so must what refuses clients without rights.
+Fault: AlterClientQuotas with a null for an entity, by a client without the right to it, was a fault of ours.
 """
 
 from collections.abc import Iterator
@@ -17,14 +18,16 @@ from tests.support.raw_kafka import frame
 from tests.support.serving_broker import ServingBroker
 
 TOPIC = "clicks"
+AUTHORIZER = {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"}
 BY_HAND = (0, 1)
 """Produce and Fetch, which kio does not decode."""
 PLAIN: dict[str, object] = {"string": TOPIC, "bytes": b"", "records": b"", "bool": False, "float64": 0.0, "uuid": None}
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServingBroker]:
-    with ServingBroker(tmp_path_factory.mktemp("broker"), topics={TOPIC: 1}) as serving:
+@pytest.fixture(scope="module", params=["all rights", "no rights"])
+def broker(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[ServingBroker]:
+    settings = AUTHORIZER if request.param == "no rights" else {}
+    with ServingBroker(tmp_path_factory.mktemp("broker"), topics={TOPIC: 1}, settings=settings) as serving:
         yield serving
 
 

@@ -68,11 +68,12 @@ def test_nobody_promised_anything_for_what_was_logged_by_an_application_that_was
     assert (truth.unaudited, truth.doubled["live"]) == (0, 1), "announced, and no report speaks of what stands there"
 
 
-@pytest.mark.parametrize("seed", [139004, 160892, 173692, 18480])
+@pytest.mark.parametrize("seed", [139004, 160892, 173692, 18480, 35206])
 def test_a_history_that_was_judged_wrongly_once_is_judged_rightly(seed: int) -> None:
     """Faults of the oracle, which wanted a window to wait for a replay that strayed into it where its record expired unread.
 
     18480: it missed a record of which a second copy was damaged.
+    35206: the world damaged half of a copy of a batch, which a log holds whole.
     173692: it wanted the consumer group's word on a damaged record of which no tier had a copy to tell of.
     139004: it was killed unreported. 160892: its report of it was lost, and so were the books of the audit that had read it.
     """

@@ -25,7 +25,7 @@ from ..partitions.partition import Partition
 from ..partitions.replicated_partition import ReplicatedPartition
 from .broker import Answer, Broker
 from .current_leaders import fetch_response
-from .fetch_collecting import Asked, Collected, InSession, Repeated, collect, denied, request_of, to_read
+from .fetch_collecting import Asked, Collected, InSession, Repeated, collect, may_read, request_of, to_read
 from .fetch_request_cache import LARGEST_BYTES
 from .fetch_sessions import FetchSession, SessionPartition, next_epoch
 from .request import Request
@@ -52,7 +52,7 @@ def handle(broker: Broker, request: Request) -> Answer:
         known = broker.fetch_request_cache.get(version, raw)
         if known is not None:
             offset = offset_in(version, raw)
-            if broker.access is None or not denied(broker, peer, Repeated(known, offset)):
+            if may_read(broker, peer, known):
                 answer = _answer_one(broker, known, offset) or _wait_at_end(broker, version, known, offset, peer)
                 if answer is not None:
                     return answer
@@ -295,7 +295,7 @@ class _Parked:
         if self.deferred.ended:
             return
         asked = self._asked
-        is_plain = isinstance(asked, Repeated) and not denied(self._broker, self._peer, asked)
+        is_plain = isinstance(asked, Repeated) and may_read(self._broker, self._peer, asked.known)
         answer = _answer_one(self._broker, *asked) if is_plain else None
         if answer is None:
             request = self._request

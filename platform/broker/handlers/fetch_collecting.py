@@ -16,6 +16,7 @@ from ..log import DamageAhead, FolderFault
 from ..network.peer import Peer
 from ..partitions.partition import Partition
 from ..rights.rule import Operation
+from .access.control import AccessControl
 from .broker import Broker
 from .fetch_sessions import FetchSession, SessionPartition
 from .offset_for_leader_epoch import fault_of
@@ -72,17 +73,24 @@ def to_read(broker: Broker, asked: Asked) -> Iterator[tuple[Partition | None, fe
             yield find(name, wanted.index), wanted
 
 
-def denied(broker: Broker, peer: Peer, asked: Asked) -> frozenset[fetch.TopicKey]:
-    """Return the topics, as the request names them, that the client may not read now. Hot where there are access rules."""
+def may_read(broker: Broker, peer: Peer, known: SinglePartitionFetch) -> bool:
+    """Return whether the client may have what a repeated request asks for. A no is not in the trail: `collect` says it. Hot where
+    there are access rules.
+    """
     access = broker.access
     if access is None:
-        return NOTHING
+        return True
+    if known.request.replica_id >= 0:
+        return access.could_follow(peer)
+    name = broker.topic_to_read(known.topic)
+    return name is None or access.could(peer, Operation.READ, name)
+
+
+def _denied(broker: Broker, access: AccessControl, peer: Peer, asked: Asked) -> frozenset[fetch.TopicKey]:
+    """Return the topics, as the request names them, that the client may not read now. Denials go into the trail."""
     if isinstance(asked, Repeated):
-        topic, replica_id = asked.known.topic, asked.known.request.replica_id
-        name = broker.topic_to_read(topic)
-        if replica_id < 0 and (name is None or access.may(peer, KEY, Operation.READ, name)):
-            return NOTHING
-        names: set[fetch.TopicKey] = {topic}
+        names: set[fetch.TopicKey] = {asked.known.topic}
+        replica_id = asked.known.request.replica_id
     elif isinstance(asked, InSession):
         names, replica_id = {one.topic for one in asked.session.active}, asked.request.replica_id
     else:
@@ -94,7 +102,7 @@ def denied(broker: Broker, peer: Peer, asked: Asked) -> frozenset[fetch.TopicKey
 
 def collect(broker: Broker, asked: Asked, peer: Peer, sure: Collection[Partition] = ()) -> Collected:
     """Return what there is now. `sure`: partitions that this broker was found to lead after the request came."""
-    forbidden = NOTHING if broker.access is None else denied(broker, peer, asked)
+    forbidden = NOTHING if (access := broker.access) is None else _denied(broker, access, peer, asked)
     if isinstance(asked, InSession):
         return _collect_news(broker, asked, forbidden, sure)
     request = request_of(asked)

@@ -140,8 +140,17 @@ def fetch_(side: Side, version: int, own: str) -> Iterator[Step]:
         wanted = fetch.FetchPartition(index, offset, most, current_leader_epoch=epoch)
         topics = words.pop("topics", [fetch.FetchTopic(name, [wanted])])
         values: dict[str, Any] = {"max_wait_ms": 0, "min_bytes": 1, "max_bytes": 1 << 20, "topics": topics} | words
+        names: dict[fetch.TopicKey, str] = {}
+        if version >= fetch.FIRST_WITH_IDS:
+            names = {side.topic_id(one.name): one.name for one in topics}
+            values["topics"] = [one._replace(name=side.topic_id(one.name)) for one in topics]
+
+        def read(answer: memoryview) -> fetch.FetchResponse:
+            found = fetch.decode_response(version, answer)
+            return found._replace(topics=[one._replace(name=names.get(one.name, one.name)) for one in found.topics])
+
         body = fetch.encode_request(version, fetch.FetchRequest(**values))
-        answer = side.ask_raw(fetch.API_KEY, version, body, lambda answer: fetch.decode_response(version, answer))
+        answer = side.ask_raw(fetch.API_KEY, version, body, read)
         return {path: _batches(value, size) if path.endswith("records") else value for path, value in answer.items()}
 
     yield "all", ask()

@@ -6,6 +6,7 @@ Offsets are byte positions in our server and record numbers in Kafka. `produce` 
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from uuid import NAMESPACE_DNS, uuid5
 
 from headrace.wire.messages import control
 from tests.clients.answers.plain import Table, flat
@@ -24,6 +25,8 @@ class Side:
         self.port = port
         self.called: dict[int, str] = {}
         """Offset → its name."""
+        self._ids: dict[str, bytes] = {}
+        """Topic → its id, of those that were made here."""
 
     def versions(self) -> dict[int, tuple[int, int]]:
         """Return the versions that it advertises."""
@@ -76,8 +79,9 @@ class Side:
         configs = [{"name": name, "value": value} for name, value in (config or {}).items()]
         wanted = {"name": topic, "num_partitions": partitions, "replication_factor": 1, "assignments": [], "configs": configs}
         with RawClient(self.port) as client:
-            made = client.ask(CREATE_TOPICS, 5, {"topics": [wanted], "timeout_ms": 10_000, "validate_only": False})
+            made = client.ask(CREATE_TOPICS, 7, {"topics": [wanted], "timeout_ms": 10_000, "validate_only": False})
             assert int(made.topics[0].error_code) == 0, made
+            self._ids[topic] = made.topics[0].topic_id.bytes
 
             def led() -> bool:
                 asked = list_offsets(topic, -1)
@@ -89,6 +93,10 @@ class Side:
 
             eventually(led, every_ms=20, what=f"{topic} is led")
         return topic
+
+    def topic_id(self, topic: str) -> bytes:
+        """Return the id of a topic; of one that was not made here, an id that no topic has."""
+        return self._ids.get(topic) or uuid5(NAMESPACE_DNS, topic).bytes
 
     def fill(self, topic: str, count: int, *, first_ms: int = 1_700_000_000_000) -> list[int]:
         """Append this many records, a batch each, a second of event time apart; return their offsets, which get names."""

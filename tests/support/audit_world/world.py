@@ -246,11 +246,12 @@ class World:
             return
         crc = self.random.choice(bad).crc
         same = [one.offset for one in log.held if one.crc == crc]
-        first = self.random.choice(same)
-        whole = [at for at in range(first, first + 4) if at in same]
-        low, high = min(whole), max(whole) + 1
+        low = self.random.choice(same)
+        high = low + 1
         while low - 1 in same and low - 1 >= log.begins_at:
             low -= 1
+        while high in same:  # a log holds a batch whole: no copy of it is damaged in part
+            high += 1
         damaged = [one for one in log.held if low <= one.offset < high]
         self.lost_after_reading += [(partition, one) for one in damaged if (partition, one.offset) in self.was_read]
         log.held = [one for one in log.held if not low <= one.offset < high]

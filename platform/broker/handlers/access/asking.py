@@ -15,10 +15,20 @@ class Asker(NamedTuple):
     client_id: str = ""
 
 
+Fields = tuple[str, str, str, str]
+"""Of an `Asker`. Where each 0.1 µs counts, they are passed as they are."""
+
+
+class Reasons(Protocol):
+    """Says what a decision follows from (the authorizer)."""
+
+    def reason(self, principal: str, host: str, operation: Operation, resource: Resource, name: str) -> str: ...
+
+
 class Denials(Protocol):
     """Takes note of what was denied (the trail)."""
 
-    def denied(self, asker: Asker, operation: Operation, resource: Resource, name: str, reason: str) -> None: ...
+    def denied(self, reasons: Reasons, asker: Fields, operation: Operation, resource: Resource, name: str) -> None: ...
 
 
 class Asking:
@@ -35,9 +45,7 @@ class Asking:
         """Return whether it may. A denial goes into the trail."""
         if self.could(operation, resource, name):
             return True
-        principal, host, _, _ = self.asker
-        reason = self._authorizer.reason(principal, host, operation, resource, name)
-        self._denials.denied(self.asker, operation, resource, name, reason)
+        self._denials.denied(self._authorizer, self.asker, operation, resource, name)
         return False
 
     def could(self, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:

@@ -15,7 +15,7 @@ from ...metrics import BrokerMetrics
 from ...network.peer import Peer
 from ...rights import rule as rules
 from ...rights.authorizer import Authorizer
-from ...rights.rule import Operation, Resource, Rule
+from ...rights.rule import CLUSTER_NAME, Operation, Resource, Rule
 from ..request import Request
 from .asking import Asker, Asking
 from .guard import Handler, guarded
@@ -45,6 +45,13 @@ class RuleStore(Protocol):
     def change(self, change: Callable[[Rows], Rows]) -> Rows: ...
 
 
+class _Names(dict[int, str]):
+    """Names of APIs; one without a name is called by its number."""
+
+    def __missing__(self, api_key: int) -> str:
+        return str(api_key)
+
+
 class AccessControl:
     """Holds requests to the rules."""
 
@@ -72,7 +79,7 @@ class AccessControl:
         self._worker = worker
         self._call_later = call_later
         self._reads_again = False
-        self._api_names = api_names
+        self._api_names = _Names(api_names)
         self._seen = SeenTopics()
 
     def load(self) -> None:
@@ -118,28 +125,44 @@ class AccessControl:
 
     def asking(self, peer: Peer, api_key: int, client_id: str = "") -> Asking:
         """Return the questions of a client's request."""
-        asker = Asker(str(peer.principal), peer.host, self._api_names.get(api_key, str(api_key)), client_id)
-        return Asking(self.authorizer, self.trail, asker)
+        return Asking(self.authorizer, self.trail, Asker(str(peer.principal), peer.host, self._api_names[api_key], client_id))
+
+    def could(self, peer: Peer, operation: Operation, topic: str) -> bool:
+        """Return whether the client may do this with the topic. A no is not in the trail: the general path asks again. Hot: once
+        a run of Produce requests, and once a fetch; 0.6 µs.
+        """
+        return self.authorizer.allows(str(peer.principal), peer.host, operation, Resource.TOPIC, topic)
 
     def may(self, peer: Peer, api_key: int, operation: Operation, topic: str) -> bool:
-        """Return whether the client may do this with the topic. Hot: once a run of Produce requests, and once a fetch; 1 µs."""
-        if self.authorizer.allows(str(peer.principal), peer.host, operation, Resource.TOPIC, topic):
+        """Return whether the client may do this with the topic. A denial goes into the trail. Hot: once a topic of each Produce
+        request that is not part of a run; 0.6 µs, and where it is denied again 0.8 µs more.
+        """
+        principal, host = str(peer.principal), peer.host
+        if self.authorizer.allows(principal, host, operation, Resource.TOPIC, topic):
             return True
-        return self.asking(peer, api_key).may(operation, Resource.TOPIC, topic)
+        asker = principal, host, self._api_names[api_key], ""
+        self.trail.denied(self.authorizer, asker, operation, Resource.TOPIC, topic)
+        return False
+
+    def could_follow(self, peer: Peer) -> bool:
+        """Return whether the client may fetch as a follower. A no is not in the trail: the general path asks again."""
+        return self.authorizer.allows(str(peer.principal), peer.host, Operation.CLUSTER_ACTION, Resource.CLUSTER, CLUSTER_NAME)
 
     def unreadable(self, peer: Peer, topics: Iterable[str], *, of_replica: bool) -> frozenset[str]:
-        """Return those of the topics that the client may not fetch: a follower wants a right on the cluster instead. Hot: once a
-        fetch; 1 µs a topic.
+        """Return those of the topics that the client may not fetch: a follower wants a right on the cluster instead. Denials go
+        into the trail. Hot: once a fetch that is not repeated; 1 µs a topic.
         """
         principal, host = str(peer.principal), peer.host
         if of_replica:
             may_follow = self.asking(peer, 1).may(Operation.CLUSTER_ACTION, Resource.CLUSTER)
             return frozenset() if may_follow else frozenset(topics)
         allows = self.authorizer.allows
-        denied = {one for one in topics if not allows(principal, host, Operation.READ, Resource.TOPIC, one)}
-        for one in denied:
-            self.may(peer, 1, Operation.READ, one)
-        return frozenset(denied)
+        denied = frozenset([one for one in topics if not allows(principal, host, Operation.READ, Resource.TOPIC, one)])
+        if denied:
+            asker = principal, host, self._api_names[1], ""
+            for one in denied:
+                self.trail.denied(self.authorizer, asker, Operation.READ, Resource.TOPIC, one)
+        return denied
 
     def handle(self, broker: "Broker", api_key: int, handler: Handler, request: Request) -> "Answer | ResponseGenerator":
         """Return what the handler returns for what the client may have of the request."""

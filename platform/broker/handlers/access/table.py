@@ -67,7 +67,10 @@ def _each_filter(asked: Asked, error: ErrorCode) -> Fields:
 
 def _each_entry(asked: Asked, error: ErrorCode) -> Fields:
     entries = [
-        {**_error(error), "entity": [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in one.entity]}
+        {
+            **_error(error),
+            "entity": [{"entity_type": part.entity_type, "entity_name": part.entity_name} for part in one.entity or ()],
+        }
         for one in asked.request.entries or ()
     ]
     return {"throttle_time_ms": 0, "entries": entries}

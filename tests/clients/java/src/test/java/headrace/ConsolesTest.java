@@ -179,7 +179,7 @@ class ConsolesTest {
             var elsewhere = Optional.of(new NewPartitionReassignment(List.of(id + 1)));
             Throwable why = refused(admin.alterPartitionReassignments(Map.of(partition, elsewhere)).all());
             assertInstanceOf(InvalidReplicaAssignmentException.class, why);
-            assertTrue(why.getMessage().contains("do not move"), why.getMessage());
+            assertTrue(why.getMessage().contains("are not there"), why.getMessage());
             assertInstanceOf(
                     NoReassignmentInProgressException.class,
                     refused(admin.alterPartitionReassignments(Map.of(partition, Optional.empty())).all()));
