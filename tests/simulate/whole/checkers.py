@@ -64,7 +64,8 @@ def check_starts(
 
 def _check_acknowledged(history: History, at: Mapping[bytes, tuple[int, int]], starts: Mapping[int, int]) -> None:
     for acknowledged in history.acknowledged:
-        if acknowledged.base_offset < starts.get(acknowledged.partition, 0):
+        start = starts.get(acknowledged.partition, 0)
+        if start > 0 and acknowledged.base_offset < start:
             continue  # deleted, or perhaps: a batch that the broker had already is acknowledged without its offset
         for value in acknowledged.values:
             if value not in at:

@@ -32,7 +32,7 @@ def test_nothing_breaks_in_whole_brokers() -> None:
 
 
 def test_a_seed_gives_the_same_transcript_to_the_byte(tmp_path: Path) -> None:
-    """In processes whose strings have other hashes, and behind another run. The seed has moves, damage, and questions to brokers."""
+    """In processes whose strings have other hashes, and behind another run. The seed has moves, damage, and questions."""
     told = []
     for number in ("1", "2"):
         transcript = tmp_path / number
