@@ -47,7 +47,7 @@ demo: ## Send real events through the whole pipeline and audit them (LOG=access.
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
 
-up: ## Start the platform and return when everything is ready (BROKERS=3: the live cluster has three brokers; SECURE=1: TLS, logins and rights)
+up: ## Start the platform and return when everything is ready (BROKERS=3: the live cluster has three brokers; SECURE=1: TLS, logins and rights, also with ENGINE=kafka)
 	$(preflight) up
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace up
@@ -102,11 +102,11 @@ test-stores: install ## Loads into a folder, an object store and a REST catalog,
 test-runbooks: install ## Runbooks of docs/OPERATIONS.md: restarts, lost disks with everything on them, lost ensembles (needs Java; five minutes)
 	$(BIN)/pytest -rs tests/integration/deploy/test_runbooks.py tests/integration/deploy/test_lost_live_disk.py tests/integration/deploy/test_lost_ensemble.py
 
-test-upgrade: ## Upgrade everything from an older version, and back, under load (FROM=commit or tag; needs the git history; two minutes)
+test-upgrade: ## Upgrade everything from an older version, and back, under load (FROM=commit or tag; needs the git history; four minutes)
 	@test "$$(git -C "$(CURDIR)" rev-parse --show-toplevel 2>/dev/null)" -ef "$(CURDIR)" || { echo "headrace: test-upgrade takes the \
 	older version from the git history, and $(CURDIR) has none, or there is no git: run it in a clone" >&2; exit 1; }
 	@$(MAKE) --silent --no-print-directory install
-	HEADRACE_UPGRADE_FROM="$(FROM)" $(BIN)/pytest -rs -rP tests/integration/deploy/test_upgrade.py
+	HEADRACE_UPGRADE_FROM="$(FROM)" $(BIN)/pytest -rs -rP tests/integration/deploy/test_upgrade.py tests/integration/deploy/test_upgrade_replication.py
 
 test-cluster: install ## Loads on a Spark cluster of this machine, by spark-submit, with workers that die (needs Java, PostgreSQL, Go; ten minutes)
 	$(BIN)/pytest -rs tests/integration/cluster

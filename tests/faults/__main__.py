@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from . import java_client
 from .cluster import Cluster
 from .kafka_cluster import KafkaCluster
 from .rounds import play
@@ -23,7 +24,8 @@ def main() -> int:
     parser.add_argument("--from-round", type=int, default=1, help="the first round to play, counted from 1")
     parser.add_argument("--engine", choices=("headrace", "kafka"), default="headrace")
     words = parser.parse_args()
-    print(f"seed {words.seed}", flush=True)
+    lacking = java_client.lacking()
+    print(f"seed {words.seed}" + (f"; no Java producer: {lacking}" if lacking else ""), flush=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
         history, wrong = play(
             Path(folder),
@@ -32,6 +34,7 @@ def main() -> int:
             first=words.from_round,
             tell=lambda line: print(line, flush=True),
             least=10 * words.rounds,
+            has_java=lacking is None,
             is_wide=words.engine == "headrace",
             make=KafkaCluster if words.engine == "kafka" else Cluster,
         )

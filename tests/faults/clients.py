@@ -2,8 +2,9 @@
 
 import threading
 import time
+from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Any
+from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
@@ -12,7 +13,7 @@ from tests.support.processes import eventually
 from .cluster import TOPIC, Cluster, within
 from .history import History, Row
 
-PACE_S = 0.004
+PACE_S = 0.01
 COMMIT_EVERY = 200
 """Messages of a group's member."""
 
@@ -96,10 +97,20 @@ class Sending:
             self.count += 1
 
 
-def consumer(cluster: Cluster, group: str) -> Consumer:
+class Readable(Protocol):
+    """A cluster, as far as readers ask."""
+
+    partitions: int
+    """Of each topic."""
+
+    @property
+    def addresses(self) -> str: ...
+
+
+def consumer(where: Readable, group: str, topic: str = TOPIC) -> Consumer:
     made = Consumer(
         {
-            "bootstrap.servers": cluster.addresses,
+            "bootstrap.servers": where.addresses,
             "group.id": group,
             "auto.offset.reset": "error",
             "enable.auto.commit": False,
@@ -107,16 +118,20 @@ def consumer(cluster: Cluster, group: str) -> Consumer:
             "log_level": 0,
         }
     )
-    made.assign([TopicPartition(TOPIC, partition, 0) for partition in range(cluster.partitions)])
+    made.assign([TopicPartition(topic, partition, 0) for partition in range(where.partitions)])
     return made
 
 
-class Reading:
-    """One consumer that reads on while entered."""
+def text(value: bytes) -> str:
+    return value.decode()
 
-    def __init__(self, cluster: Cluster, history: History) -> None:
-        self._consumer = consumer(cluster, "reading")
-        self._history = history
+
+class Reading:
+    """One consumer that reads on into `rows` while entered. `decode`: what of a message's value is kept."""
+
+    def __init__(self, where: Readable, rows: list[Row], topic: str = TOPIC, decode: Callable[[bytes], str] = text) -> None:
+        self._consumer = consumer(where, "reading", topic)
+        self._rows, self._decode = rows, decode
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="consumer")
         self.errors: list[str] = []
@@ -138,7 +153,7 @@ class Reading:
         for message in messages:
             error = message.error()
             if error is None:
-                self._history.read.append((message.partition(), message.offset(), message.value().decode()))
+                self._rows.append((message.partition(), message.offset(), self._decode(message.value())))
             elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
                 self.errors.append(str(error))
 
@@ -212,34 +227,35 @@ class GroupReading:
         member.close()
 
 
-def end_of(asking: Consumer, partition: int) -> int:
+def end_of(asking: Consumer, partition: int, topic: str = TOPIC) -> int:
     """Return where the records that consumers may read end."""
 
     def asked() -> int:
         try:
-            return int(asking.get_watermark_offsets(TopicPartition(TOPIC, partition), timeout=10)[1]) + 1
+            return int(asking.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)[1]) + 1
         except KafkaException:
             return 0  # it may ask the leader before this one first
 
     return eventually(asked, within_ms=60_000, what=f"the end of partition {partition}") - 1
 
 
-def read_all(cluster: Cluster, history: History, within_s: float = 60) -> dict[int, int]:
-    """Read everything from the start into `read_again`; return each partition's end offset. Fails when it does not end."""
-    reading = consumer(cluster, "again")
-    ends = {}
+def read_all(
+    where: Readable, wanted: Iterable[str], topic: str = TOPIC, decode: Callable[[bytes], str] = text, within_s: float = 60
+) -> list[Row]:
+    """Return everything from the start to the end, and more until all that is `wanted` is there, or it is too late."""
+    reading = consumer(where, "again", topic)
+    rows: list[Row] = []
     deadline = time.monotonic() + within_s
     try:
-        for partition in range(cluster.partitions):
-            ends[partition] = end_of(reading, partition)
-        missing = {value for value in history.acknowledged}
+        ends = {partition: end_of(reading, partition, topic) for partition in range(where.partitions)}
+        missing = set(wanted)
         left = {partition for partition, end in ends.items() if end > 0}
         while (left or missing) and time.monotonic() < deadline:
             for message in reading.consume(1_000, 0.5):
                 if message.error() is None:
-                    history.read_again.append((message.partition(), message.offset(), message.value().decode()))
-                    missing.discard(message.value().decode())
-            left = {one for one in left if reading.position([TopicPartition(TOPIC, one)])[0].offset < ends[one]}
+                    rows.append((message.partition(), message.offset(), decode(message.value())))
+                    missing.discard(rows[-1][2])
+            left = {one for one in left if reading.position([TopicPartition(topic, one)])[0].offset < ends[one]}
     finally:
         reading.close()
-    return ends
+    return rows

@@ -9,16 +9,22 @@ import signal
 import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from headrace.client.connection.cluster import Cluster as Client
+from headrace.client.topic_admin import describe_topics
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually, free_port
 
 from .history import differences, log_bytes
 from .keepers import Keepers, OneKeeper, ThreeKeepers
 from .lanes import Lane
+
+if TYPE_CHECKING:
+    from .downstream import Downstream
 
 SESSION_MS = 4_000
 TOPIC = "events"
@@ -47,6 +53,8 @@ class Cluster:
         self.from_brokers: dict[int, Lane] = {}
         self.to_keepers: dict[int, list[Lane]] = {}
         """By broker. All three are empty where the cluster is not wide."""
+        self.downstream: Downstream | None = None
+        """What is behind it, while it runs."""
 
     def __enter__(self) -> "Cluster":
         try:
@@ -134,6 +142,15 @@ class Cluster:
         except KafkaException:
             return {}
         return {index: (one.leader, tuple(sorted(one.isrs))) for index, one in found.items()}
+
+    def epochs(self) -> int:
+        """Return how many leader epochs the topic's partitions have had: each takeover begins one."""
+        client = Client(self.addresses, client_id="faults")
+        try:
+            (described,) = describe_topics(client, [TOPIC])
+        finally:
+            client.close()
+        return sum(one.leader_epoch for one in described.partitions)
 
     def leader(self, partition: int = 0) -> int:
         def asked() -> int:

@@ -6,7 +6,7 @@ the bytes of segment files.
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,10 +31,13 @@ class History:
     groups: dict[str, list[list[Row]]] = field(default_factory=dict)
     """By group: what a member has read from one assignment of partitions to the next. Members begin at what was committed, so a
     value may be read again after an assignment."""
+    mirrored: list[Row] | None = None
+    """What one consumer has read from the copy on another cluster, which has the same offsets; None where there is no copy."""
 
-    def seen(self, reader: str) -> set[str]:
-        """Return the values that a group, or "" for the one consumer, has read."""
-        return {value for _, _, value in self.read} if not reader else {row[2] for part in self.groups[reader] for row in part}
+    def readers(self) -> dict[str, list[list[Row]]]:
+        """Return by reader what it has read, in parts. Within a part it never goes back. The list may grow meanwhile."""
+        found = {"consumer": [self.read], **{f"group {name}": list(parts) for name, parts in list(self.groups.items())}}
+        return found if self.mirrored is None else {**found, "the copy": [self.mirrored]}
 
 
 def faults(history: History, *, may_double: bool = False) -> list[str]:
@@ -42,7 +45,7 @@ def faults(history: History, *, may_double: bool = False) -> list[str]:
     found = list(faults_of_readers(history, may_double=may_double))
     found += [f"final consumer: {fault}" for fault in _of_reads(history.read_again, may_double=may_double)]
     at: dict[Position, str] = {}
-    parts = [history.read, history.read_again, *(part for parts in history.groups.values() for part in parts)]
+    parts = [history.read_again, *(part for parts in history.readers().values() for part in parts)]
     for partition, offset, value in (row for part in parts for row in part):
         other = at.setdefault((partition, offset), value)
         if other != value:
@@ -62,24 +65,26 @@ def faults(history: History, *, may_double: bool = False) -> list[str]:
 def unseen(history: History) -> list[str]:
     """Return what was acknowledged and not read yet, for each reader."""
     found = []
-    for reader in ("", *history.groups):
-        seen = history.seen(reader)
-        name = f" by group {reader}" if reader else ""
-        found += [f"unseen{name}: {value} at {at}" for value, at in list(history.acknowledged.items()) if value not in seen]
+    for reader, parts in history.readers().items():
+        left = dict(history.acknowledged)
+        for part in parts:
+            for _, _, value in part:
+                left.pop(value, None)
+        found += [f"unseen by {reader}: {value} at {at}" for value, at in left.items()]
     return found
 
 
 def faults_of_readers(history: History, *, may_double: bool = False) -> Iterable[str]:
     """Yield what is wrong with what was read so far: a round can ask while the readers read on."""
-    parts = [part for parts in list(history.groups.values()) for part in list(parts)]
-    known = _known_offsets(history, parts)
-    yield from (f"consumer: {fault}" for fault in _of_reads(list(history.read), may_double=may_double))
-    yield from (f"consumer: {fault}" for fault in _skips(list(history.read), known))
-    for group, of_group in list(history.groups.items()):
-        for part in list(of_group):
+    readers = history.readers()
+    known = _known_offsets(history, [part for parts in readers.values() for part in parts])
+    for reader, parts in readers.items():
+        for part in parts:
             rows = list(part)
-            yield from (f"group {group}: {fault}" for fault in _of_reads(rows, may_double=may_double))
-            yield from (f"group {group}: {fault}" for fault in _skips(rows, known))
+            yield from (f"{reader}: {fault}" for fault in _of_reads(rows, may_double=may_double))
+            yield from (f"{reader}: {fault}" for fault in _skips(rows, known))
+            if not may_double:
+                yield from (f"{reader}: {fault}" for fault in _elsewhere(rows, history.acknowledged))
 
 
 def _known_offsets(history: History, parts: Iterable[Sequence[Row]]) -> dict[int, list[int]]:
@@ -87,10 +92,17 @@ def _known_offsets(history: History, parts: Iterable[Sequence[Row]]) -> dict[int
     found: dict[int, set[int]] = defaultdict(set)
     for partition, offset in list(history.acknowledged.values()):
         found[partition].add(offset)
-    for rows in (history.read, history.read_again, *parts):
+    for rows in (history.read_again, *parts):
         for partition, offset, _ in list(rows):
             found[partition].add(offset)
     return {partition: sorted(offsets) for partition, offsets in found.items()}
+
+
+def _elsewhere(rows: Iterable[Row], acknowledged: Mapping[str, Position]) -> Iterable[str]:
+    for partition, offset, value in rows:
+        position = acknowledged.get(value)
+        if position is not None and position != (partition, offset):
+            yield f"inconsistent-offsets: {value} was acknowledged at {position} and is at {(partition, offset)}"
 
 
 def _skips(rows: Iterable[Row], known: Mapping[int, Sequence[int]]) -> Iterable[str]:
@@ -150,3 +162,11 @@ def _from_start(segments: Mapping[int, bytes], end_offset: int) -> tuple[int, by
         part = content[: max(0, end_offset - base)]
         data[base - start : base - start + len(part)] = part
     return start, bytes(data)
+
+
+def faults_of_logged(logged: Collection[str], rows: Sequence[Row]) -> list[str]:
+    """Return how what a topic holds differs from the values that were logged into it: each once."""
+    counts = Counter(value for _, _, value in rows)
+    found = [f"lost-write: {value}" for value in logged if value not in counts]
+    found += [f"duplicate: {value}, {count} times" for value, count in counts.items() if count > 1]
+    return found + [f"never logged: {value}" for value in counts if value not in logged]

@@ -5,8 +5,12 @@ import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from .cluster import SESSION_MS, Cluster
+
+if TYPE_CHECKING:
+    from .downstream import Downstream
 
 Begin = Callable[[Cluster, random.Random], None]
 SESSION_S = SESSION_MS / 1000
@@ -22,6 +26,8 @@ class Kind:
     is_ours: bool = False
     """Whether it concerns ZooKeeper, or needs what only our brokers' cluster has."""
     needs_wide: bool = False
+    needs_downstream: bool = False
+    """It hits a process behind the cluster."""
 
 
 def kill_leader(cluster: Cluster, chance: random.Random) -> None:
@@ -148,6 +154,31 @@ def cut_clients_from(cluster: Cluster, chance: random.Random) -> None:
     cluster.from_clients[cluster.leader(chance.randrange(cluster.partitions))].cut("from")
 
 
+def kill_mirror(cluster: Cluster, chance: random.Random) -> None:
+    _downstream(cluster).kill("mirror")
+
+
+def freeze_mirror(cluster: Cluster, chance: random.Random) -> None:
+    _downstream(cluster).freeze("mirror")
+
+
+def kill_audit(cluster: Cluster, chance: random.Random) -> None:
+    _downstream(cluster).kill("audit")
+
+
+def kill_registry(cluster: Cluster, chance: random.Random) -> None:
+    _downstream(cluster).kill("registry")
+
+
+def kill_offline_broker(cluster: Cluster, chance: random.Random) -> None:
+    _downstream(cluster).kill("offline broker")
+
+
+def _downstream(cluster: Cluster) -> "Downstream":
+    assert cluster.downstream is not None, "this kind is drawn for clusters with a mirror only"
+    return cluster.downstream
+
+
 def _cut_keepers(cluster: Cluster, chance: random.Random, direction: str) -> None:
     broker_id = chance.choice((cluster.leader(chance.randrange(cluster.partitions)), *sorted(cluster.brokers)))
     for lane in cluster.to_keepers[broker_id]:
@@ -184,5 +215,10 @@ KINDS: Mapping[str, Kind] = {
     "cut_from_keepers": Kind(cut_from_keepers, 1, SESSION_S + 3, is_ours=True, needs_wide=True),
     "cut_clients_to": Kind(cut_clients_to, 1, 4, is_ours=True, needs_wide=True),
     "cut_clients_from": Kind(cut_clients_from, 1, 4, is_ours=True, needs_wide=True),
+    "kill_mirror": Kind(kill_mirror, 0, 4, needs_downstream=True),
+    "freeze_mirror": Kind(freeze_mirror, 1, 10, needs_downstream=True),
+    "kill_audit": Kind(kill_audit, 0, 4, needs_downstream=True),
+    "kill_registry": Kind(kill_registry, 0, 4, needs_downstream=True),
+    "kill_offline_broker": Kind(kill_offline_broker, 0, 4, needs_downstream=True),
 }
 """The first rounds of a run play each of them once, in this order."""

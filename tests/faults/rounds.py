@@ -4,24 +4,30 @@ The sleeps are how long a fault lasts, drawn from the seed. What is to follow is
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
 from confluent_kafka import Consumer
+from confluent_kafka.admin import NewTopic
 
 from .clients import GroupReading, Reading, Sending, consumer, end_of, read_all
 from .cluster import Cluster, within
+from .downstream import Downstream
 from .history import History, faults, faults_of_readers, unseen
+from .java_client import JavaSending
 from .kinds import KINDS
+from .logging_rounds import LOGGED
 from .plans import Plan, draw
 
 UNSEEN_S = 30
 """So long after a round its last value may be on the way to a reader."""
 REJOIN_S = 60
 """A group's members may have to wait for sessions and joins before."""
-LOOK_S = 0.2
+DECIDED_S = 120
+"""Until the audit has decided every window."""
+LOOK_S = 0.5
 """Between two looks at all that was read."""
 MOST_TOLD = 20
 
@@ -31,16 +37,21 @@ Tell = Callable[[str], None]
 def kinds_of(cluster: Cluster) -> list[str]:
     """Return the kinds of faults that the cluster can have."""
     return [
-        name for name, kind in KINDS.items() if (cluster.is_wide or not kind.needs_wide) and (cluster.is_ours or not kind.is_ours)
+        name
+        for name, kind in KINDS.items()
+        if (cluster.is_wide or not kind.needs_wide)
+        and (cluster.is_ours or not kind.is_ours)
+        and (cluster.downstream is not None or not kind.needs_downstream)
     ]
 
 
 class Run:
     """Producers and readers on a cluster that runs, for several rounds."""
 
-    def __init__(self, cluster: Cluster, tell: Tell) -> None:
+    def __init__(self, cluster: Cluster, tell: Tell, *, has_java: bool = False) -> None:
         self.cluster, self.history = cluster, History()
         self._tell = tell
+        self._has_java = has_java
         self._stack = ExitStack()
         self._patience = 1 if cluster.is_wide or not cluster.is_ours else 4
         """The few rounds among all tests share a busy machine: there, a deadline only ends a hang."""
@@ -49,10 +60,18 @@ class Run:
     def __enter__(self) -> "Run":
         with ExitStack() as stack:
             cluster, history = self.cluster, self.history
-            self.reading = stack.enter_context(Reading(cluster, history))
+            self.reading = stack.enter_context(Reading(cluster, history.read))
+            if cluster.is_wide:
+                cluster.create(NewTopic(LOGGED, cluster.partitions, replication_factor=3, config=cluster.config))
+                cluster.downstream = stack.enter_context(Downstream(cluster.folder / "downstream", cluster))
+                history.mirrored = cluster.downstream.copied
             protocols = ("classic", "consumer") if cluster.serves_consumer_protocol else ("classic",)
             self.groups = [stack.enter_context(GroupReading(cluster, history, each, protocol=each)) for each in protocols]
-            self.sending = [stack.enter_context(Sending(cluster, history, name)) for name in ("a", "b")]
+            self.sending: list[Sending | JavaSending] = [
+                stack.enter_context(Sending(cluster, history, name)) for name in ("a", "b")
+            ]
+            if self._has_java:
+                self.sending.append(stack.enter_context(JavaSending(cluster, history, "j")))
             self._ends: Consumer = consumer(cluster, "ends")
             stack.callback(self._ends.close)
             self._stack = stack.pop_all()
@@ -63,8 +82,9 @@ class Run:
 
     def play(self, plan: Plan) -> list[str]:
         """Play one round; return what is wrong after it."""
-        cluster = self.cluster
+        cluster, downstream = self.cluster, self.cluster.downstream
         time.sleep(plan.calm_s)
+        logging = None if downstream is None else downstream.log(plan.number)
         for sending in self.sending:
             sending.longest_pause_s = 0.0
         begun_s = time.monotonic()
@@ -74,13 +94,16 @@ class Run:
             KINDS[name].begin(cluster, plan.chance(place))
         time.sleep(plan.lasts_s)
         cluster.heal()
+        if downstream is not None:
+            downstream.heal()
         cluster.await_whole()
-        count = self._count()
-        assert within(60, partial(self._has_sent, count + 20)), f"nothing is acknowledged\n{cluster.told()}"
+        counts = [one.count for one in self.sending]
+        assert within(60, partial(self._have_sent, counts)), f"a producer gets no acknowledgement: {counts}\n{cluster.told()}"
         pause_s = max(one.longest_pause_s for one in self.sending)
         for name in plan.kinds:
             self.longest_pauses_s.setdefault(name, []).append(pause_s)
-        wrong = self.check()
+        wrong = [] if logging is None else logging.end()
+        wrong += self.check()
         took_s = time.monotonic() - begun_s
         self._tell(f"{plan}: {took_s:.1f} s, longest pause {pause_s:.2f} s, {len(self.history.acknowledged)} acknowledged")
         return wrong
@@ -89,10 +112,13 @@ class Run:
         """Let the producers rest, and compare what was acknowledged, what was read, and the bytes of the three logs."""
         answered = [one.pause() for one in self.sending]
         wrong = [] if all(answered) else ["values that were sent are neither acknowledged nor refused"]
-        within(UNSEEN_S * self._patience, lambda: self.history.acknowledged.keys() <= self.history.seen(""), LOOK_S)
-        within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)
+        within(UNSEEN_S * self._patience, self._has_read_all, LOOK_S)
+        within(REJOIN_S * self._patience, self._have_all_read_all, LOOK_S)
         wrong += [f"consumer: {error}" for error in self._reader_errors()]
         wrong += [*unseen(self.history), *faults_of_readers(self.history)]
+        if (downstream := self.cluster.downstream) is not None:
+            within(DECIDED_S, lambda: not downstream.faults(), LOOK_S)
+            wrong += downstream.faults()
         self.cluster.await_whole()
         wrong += self._differences()
         for one in self.sending:
@@ -103,21 +129,35 @@ class Run:
         """Send no more, read everything again, and return what is wrong."""
         for one in self.sending:
             one.end()
-        within(REJOIN_S * self._patience, lambda: not unseen(self.history), LOOK_S)
-        read_all(self.cluster, self.history)
+        within(REJOIN_S * self._patience, self._have_all_read_all, LOOK_S)
+        self.history.read_again = read_all(self.cluster, self.history.acknowledged)
+        copied: list[str] = []
+        if (downstream := self.cluster.downstream) is not None:
+            copied = downstream.final_faults(set(self.history.acknowledged))
+            self.history.mirrored = downstream.copied
         self.cluster.await_whole()
-        wrong = [f"consumer: {error}" for error in self._reader_errors()] + faults(self.history) + self._differences()
+        wrong = [f"consumer: {error}" for error in self._reader_errors()] + copied
+        wrong += faults(self.history) + self._differences()
         wrong += [error for error in self.cluster.errors() if "Traceback" in error]
         return wrong[:MOST_TOLD]
 
     def _reader_errors(self) -> list[str]:
         return [*self.reading.errors, *(error for group in self.groups for error in group.errors)]
 
-    def _count(self) -> int:
-        return sum(one.count for one in self.sending)
+    def _has_read_all(self) -> bool:
+        history = self.history
+        return len(history.read) >= len(history.acknowledged) and not history.acknowledged.keys() - {
+            row[2] for row in history.read
+        }
 
-    def _has_sent(self, count: int) -> bool:
-        return self._count() > count
+    def _have_all_read_all(self) -> bool:
+        """Return whether nothing is unseen. Counts first: values are many, and looked at often."""
+        least = len(self.history.acknowledged)
+        is_possible = all(sum(map(len, parts)) >= least for parts in self.history.readers().values())
+        return is_possible and not unseen(self.history)
+
+    def _have_sent(self, counts: Sequence[int]) -> bool:
+        return all(one.count > count + 5 for one, count in zip(self.sending, counts, strict=True))
 
     def _differences(self) -> list[str]:
         """Compare the files below the ends that consumers may read to."""
@@ -137,6 +177,7 @@ def play(
     tell: Tell = lambda line: None,
     least: int = 0,
     is_wide: bool = False,
+    has_java: bool = False,
     make: Callable[..., Cluster] = Cluster,
 ) -> tuple[History, list[str]]:
     """Play the rounds from `first` on; return the history, and what is wrong: the run ends with the round that found it.
@@ -145,7 +186,7 @@ def play(
     """
     with make(folder, config={"segment.bytes": "65536"}, is_wide=is_wide) as cluster:
         try:
-            with Run(cluster, tell) as run:
+            with Run(cluster, tell, has_java=has_java) as run:
                 names = kinds_of(cluster)
                 wrong: list[str] = []
                 for number in range(first, first + rounds):
@@ -155,6 +196,7 @@ def play(
                         wrong = [f"found in {plan}", *found]
                         break
                 wrong = wrong or run.end()
+                tell(f"{cluster.epochs()} leader epochs in {cluster.partitions} partitions")
             if len(run.history.acknowledged) < least:
                 wrong.append(f"only {len(run.history.acknowledged)} records were acknowledged: nothing was tested")
             if not wrong and cluster.is_ours:  # Kafka's last node does not stop without the controllers on the others

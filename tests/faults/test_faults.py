@@ -68,6 +68,14 @@ def unseen_by_the_group(history: History) -> None:
     history.groups["g"] = [history.read[:4]]
 
 
+def not_mirrored(history: History) -> None:
+    history.mirrored = [row for row in history.read if row[2] != "a.0.2"]
+
+
+def mirrored_elsewhere(history: History) -> None:
+    history.mirrored = [(partition, offset + 7, value) for partition, offset, value in history.read]
+
+
 def read_back_in_one_assignment(history: History) -> None:
     history.groups["g"] = [[*history.read, history.read[1]]]
 
@@ -88,6 +96,9 @@ def of_nobody(history: History) -> None:
         (not_seen, "unseen"),
         (skipped, "poll-skip"),
         (unseen_by_the_group, "unseen by group g"),
+        (not_mirrored, "unseen by the copy: a.0.2"),
+        (not_mirrored, "the copy: poll-skip"),
+        (mirrored_elsewhere, "inconsistent-offsets"),
         (read_back_in_one_assignment, "nonmonotonic-poll"),
         (of_nobody, "never sent"),
     ],

@@ -32,13 +32,18 @@ class AuditService:
         ]
         self.process = Process([*command, "--status-file", str(self._status)], folder / "log")
 
-    def start(self) -> "AuditService":
+    def launch(self) -> "AuditService":
+        """Start it without waiting."""
         self._status.unlink(missing_ok=True)
         self.process.start()
-        eventually(self._is_ready, what="audit service ready")
         return self
 
-    def _is_ready(self) -> bool:
+    def start(self) -> "AuditService":
+        self.launch()
+        eventually(self.is_ready, what="audit service ready")
+        return self
+
+    def is_ready(self) -> bool:
         if not self.process.is_running():
             raise RuntimeError(f"the audit service ended:\n{self.process.output()[-4000:]}")
         status = read_status(self._status)

@@ -72,7 +72,7 @@ class BrokerProcess:
     def await_ready(self, within_ms: int = 20_000) -> "BrokerProcess":
         """Return when a launched one is ready; fail with its log when it ends instead."""
         try:
-            eventually(self._is_ready, within_ms=within_ms, every_ms=20, what=f"broker {self.broker_id} ready")
+            eventually(self.is_ready, within_ms=within_ms, every_ms=20, what=f"broker {self.broker_id} ready")
         except AssertionError as late:
             raise AssertionError(f"{late}\n{self.process.stacks()}") from None
         return self
@@ -95,7 +95,7 @@ class BrokerProcess:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
         if not self.process.is_running():
             raise RuntimeError(f"broker {self.broker_id} ended while starting:\n{self.log[-4000:]}")
         status = read_status(self._status)

@@ -3,17 +3,16 @@ mirror between them. Nothing is started before `start`.
 """
 
 import shutil
-import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from headrace.runtime.layout import SCHEMAS_TOPIC
 from headrace.runtime.status import read_status
 from tests.support.audit_service import AuditService
 from tests.support.broker import BrokerProcess
 from tests.support.live_side import LiveSide
-from tests.support.processes import Process, eventually
+from tests.support.mirror import MirrorProcess
+from tests.support.processes import eventually
 from tests.support.registry import RegistryProcess
 
 AUDIT = """
@@ -27,29 +26,6 @@ tiers = ["producer", "live", "mirror", "offline"]
 tiers = ["live", "mirror", "offline"]
 """
 """No warehouse; `clicks` comes of clients that report nothing."""
-
-
-class MirrorProcess:
-    """`headrace mirror run` between two brokers; the same status file over restarts."""
-
-    def __init__(
-        self, folder: Path, source: BrokerProcess, destination: BrokerProcess, audit: BrokerProcess, *words: str
-    ) -> None:
-        self._status = folder / "mirror.json"
-        command = [sys.executable, "-m", "headrace.cli.main", "mirror", "run", "--source", source.address]
-        command += ["--destination", destination.address, "--destination-zookeeper", destination.zookeeper]
-        command += ["--audit-bootstrap", audit.address, "--status-file", str(self._status), *words]
-        self.process = Process(command, folder / "log")
-
-    def start(self) -> "MirrorProcess":
-        self._status.unlink(missing_ok=True)
-        self.process.start()
-        eventually(lambda: self.status()["state"] == "ready", what=f"mirror ready; {self.process.output()[-2000:]}")
-        return self
-
-    def status(self) -> dict[str, Any]:
-        assert self.process.is_running(), f"the mirror ended:\n{self.process.output()[-4000:]}"
-        return read_status(self._status) or {"state": "not there"}
 
 
 def lose_disk(broker: BrokerProcess) -> None:
@@ -77,7 +53,7 @@ class Datacenters:
         self.offline = BrokerProcess(folder / "offline", f"{chroot}/offline")
         self.bootstrap = ",".join(broker.address for broker in self.live)
         self.registry = RegistryProcess(folder / "registry", self.bootstrap, SCHEMAS_TOPIC, *registry)
-        self.mirror = MirrorProcess(folder / "mirror", self.live[0], self.offline, self.live[0])
+        self.mirror = MirrorProcess(folder / "mirror", self.live[0].address, self.offline, self.live[0].address)
         self.audit = AuditService(folder / "audit", self.bootstrap, self.offline.address, AUDIT)
 
     @property

@@ -256,4 +256,4 @@ def _starts(broker: BrokerProcess) -> bool:
     """Start it until the session of the dead one is over, as its unit does."""
     if not broker.process.is_running():
         broker.launch()
-    return broker._is_ready()
+    return broker.is_ready()

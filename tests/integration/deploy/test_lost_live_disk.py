@@ -14,12 +14,13 @@ from headrace.audit.model.windows import WINDOW_MS
 from headrace.runtime.layout import SCHEMAS_TOPIC
 from headrace.sdk.journal import journal_folders
 from tests.support.agent import AgentProcess
+from tests.support.mirror import MirrorProcess
 from tests.support.processes import eventually, free_port
 from tests.support.registry import RegistryProcess
 
 from . import scraped
 from .applications import Application, event_of
-from .datacenters import Datacenters, MirrorProcess, lose_disk
+from .datacenters import Datacenters, lose_disk
 from .test_runbooks import PARTITIONS, headrace, make_topic
 from .versions import this_tree
 
@@ -137,7 +138,8 @@ class Site:
         for topic in topics:
             self.mirror_flag(topic, "true")
         port = free_port()
-        back = MirrorProcess(self.folder / "back", self.offline, self.live, self.live, "--metrics-port", str(port))
+        live = self.live.address
+        back = MirrorProcess(self.folder / "back", self.offline.address, self.live, live, "--metrics-port", str(port))
         try:
             back.start()
             between = ["--from", self.offline.address, "--to", self.live.address, "--settle-ms", "60000"]

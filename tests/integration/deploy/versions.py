@@ -63,6 +63,14 @@ def older(folder: Path, wanted: str) -> Version:
     return Version(name=name, tree=folder, environment={"PYTHONPATH": str(folder / "src")})
 
 
+def before_replication() -> str:
+    """Return the last commit of the main line whose brokers keep one replica of each partition."""
+    where = "platform/broker/settings/broker_settings.py"
+    found = _git("log", "--first-parent", "-m", "-Sdefault_replication_factor", "--format=%H", "--", where).split()
+    assert found, f"no commit of the history brought replication: set {FROM}"
+    return f"{found[-1]}^"
+
+
 def _oldest_of_same_formats() -> str:
     """Return the newest commit of the main line in which a number of a format changed: the oldest that has today's."""
     found = _git("log", "--first-parent", "-m", "-1", "--format=%H", "-E", f"-G{NUMBER}", "--", *FORMATS)

@@ -47,7 +47,7 @@ class Pair:
         for broker in (self.live, self.offline):
             broker.launch()
         for broker in (self.live, self.offline):
-            eventually(broker._is_ready, within_ms=30_000, every_ms=20, what="broker ready")
+            eventually(broker.is_ready, within_ms=30_000, every_ms=20, what="broker ready")
         return self
 
     def __exit__(self, *_: object) -> None:
