@@ -15,13 +15,21 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from headrace.cli.main import main
 from headrace.client import topic_admin
 from headrace.runtime.layout import AUDIT_TOPIC
-from tests.integration.audit.conftest import SETTINGS
 from tests.support.audit_service import AuditService
 from tests.support.audited_application import AuditedApplication, W
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
 
 FIRST, SECOND = 500, 100
+AUDIT = """
+[service]
+discover_ms = 200
+judge_every_ms = 200
+[deadlines_ms]
+default = 4000
+[topics.default]
+tiers = ["producer", "live"]
+"""
 
 
 def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_operator_decides(
@@ -98,7 +106,7 @@ def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_o
 
 
 def the_audit_names_what_is_missing(whole: BrokerCluster, topic: str, producer_id: int, folder: Path) -> None:
-    service = AuditService(folder / "audit", whole.address, settings=SETTINGS)
+    service = AuditService(folder / "audit", whole.address, settings=AUDIT)
     try:
         service.start()
 
