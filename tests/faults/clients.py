@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from tests.support.processes import eventually
 
 from .cluster import TOPIC, Cluster, within
-from .history import History, Row
+from .history import NOT_TOLD, History, Row
 
 PACE_S = 0.01
 COMMIT_EVERY = 200
@@ -90,7 +90,8 @@ class Sending:
         if error is None:
             value = message.value().decode()
             self._history.unknown.discard(value)
-            self._history.acknowledged[value] = (message.partition(), message.offset())
+            offset = message.offset()
+            self._history.acknowledged[value] = (message.partition(), NOT_TOLD if offset is None else offset)
             now_s = time.monotonic()
             self.longest_pause_s = max(self.longest_pause_s, now_s - self.last_s)
             self.last_s = now_s

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from .history import History, differences, faults
+from .history import NOT_TOLD, History, differences, faults
 from .kinds import KINDS
 from .plans import draw
 from .rounds import play
@@ -118,6 +118,17 @@ def test_a_group_may_read_again_what_was_not_committed_and_values_without_an_ans
     del history.acknowledged["a.0.4"]
     history.unknown = {"a.0.4", "a.0.5"}
     assert faults(history) == []
+
+
+def test_a_value_that_was_acknowledged_without_its_offset_may_be_anywhere_but_must_be_there_once() -> None:
+    """Fault: librdkafka gives no offset for a duplicate that Apache Kafka has forgotten, and the check ended with a TypeError."""
+    history = right()
+    history.acknowledged["a.0.3"] = (0, NOT_TOLD)
+    assert faults(history) == []
+    lost(history)
+    history.read.pop(2)
+    history.read_again.pop(2)
+    assert any("lost-write: a.0.3" in fault for fault in faults(history))
 
 
 def test_a_round_is_determined_by_seed_and_number() -> None:
