@@ -1,7 +1,6 @@
 """Versions of this project to upgrade from and to: this tree, and an older commit whose code is taken from the git history."""
 
 import os
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -47,13 +46,6 @@ class Version:
         place, shape, hot_paths = done.stdout.split()
         assert Path(place).is_relative_to(self.tree), f"{self.name} runs the code of {place}"
         return f"{self.name}, headrace_native of shape {shape}: hot paths in {hot_paths}"
-
-    @property
-    def store_layout(self) -> str:
-        """The layout that its audit's store has."""
-        found = re.search("^LAYOUT = (.+)$", (self.tree / "platform/audit/service/store/tables.py").read_text(), re.MULTILINE)
-        assert found is not None
-        return found[1]
 
 
 def this_tree() -> Version:
