@@ -47,7 +47,7 @@ demo: ## Send real events through the whole pipeline and audit them (LOG=access.
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace demo $(if $(LOG),--log "$(LOG)")
 
-up: ## Start the platform and return when everything is ready (BROKERS=3: the live cluster has three brokers; SECURE=1: TLS, logins and rights)
+up: ## Start the platform and return when everything is ready (BROKERS=3: the live cluster has three brokers; SECURE=1: TLS, logins and rights, also with ENGINE=kafka)
 	$(preflight) up
 	@$(MAKE) --silent --no-print-directory install
 	@$(BIN)/headrace up

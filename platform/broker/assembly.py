@@ -60,12 +60,16 @@ from .quotas.quotas import Quotas
 from .replicas.asking import Peers
 from .replicas.damage import ReplicaDamage
 from .replicas.moves import Moves
+from .replicas.old_folders import OldFolders
 from .replicas.replicas import Replicas, Threads
 from .replicas.scrub import ScrubSettings
 from .settings.broker_settings import BrokerSettings
 from .settings.listeners import advertised
 
 log = get_logger(__name__)
+
+MOST_REPLICAS = 100_000
+"""Jobs on the disk that may wait: each replica waits for one at most, and stops where it is refused."""
 
 
 class Host(Protocol):
@@ -146,10 +150,10 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         connect=machine.connect(settings),
     )
     peers = Peers(asking, lambda: topics.catalog.brokers, machine.connect(settings))
-    checkpoints = Checkpoints(loop, worker("checkpoints", loop.post))
+    checkpoints = Checkpoints(loop, worker("checkpoints", loop.post, capacity=MOST_REPLICAS))
     threads = Threads(
         states=worker("replica states", loop.post),
-        notes=worker("replica notes", loop.post, threads=4),
+        notes=worker("replica notes", loop.post, threads=4, capacity=MOST_REPLICAS),
         connections=worker("replica connections", loop.post, threads=2),
     )
     replicas = Replicas(
@@ -176,6 +180,15 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         lambda: topics.catalog,
         registry.assign,
         lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index),
+    )
+    old_folders = OldFolders(
+        loop,
+        settings.broker_id,
+        threads.states,
+        states,
+        lambda: topics.catalog,
+        lambda found: topics.find_old_replicas(found),
+        lambda topic, topic_id, index: topics.drop_replica(topic, topic_id, index, is_open=False),
     )
     scrub = ScrubSettings(interval_ms=settings.log_scrub_interval_ms, bytes_per_second=settings.log_scrub_bytes_per_second)
     damage = ReplicaDamage(loop, replicas, peers, scrub)
@@ -288,6 +301,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         api_names={UNKNOWN_API: "unknown", **{key: api.name for key, api in {**TABLE, **BETWEEN_BROKERS}.items()}},
         catalog=lambda: topics.catalog,
         damage=damage.book.counts,
+        stopped_replicas=replicas.count_stopped,
     )
     host.watch(parts)
 
@@ -312,6 +326,7 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
     loop.post(producer_ids.stock_up)
     loop.post(replicas.start)
     loop.post(damage.start)
+    loop.post(old_folders.start)
     loop.post(moves.start)
     retention.start()
     host.run_loop()

@@ -69,7 +69,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def _add_flags(parser: argparse.ArgumentParser) -> None:
     layout = Layout.from_environment()
-    parser.add_argument("--config", type=Path, metavar="FILE", help="settings, as in Kafka's server.properties")
+    parser.add_argument(
+        "--config",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="FILE",
+        help="settings, as in Kafka's server.properties; repeatable, a later file counts before an earlier one",
+    )
     parser.add_argument("--port", type=int, help=f"port to listen on, 0 for any free one (default: {layout.port(9092)})")
     parser.add_argument("--data", type=Path, help="folder of the logs, this broker's only (setting log.dirs)")
     parser.add_argument("--zookeeper", metavar="HOST:PORT[/CHROOT]", help=f"(default: {layout.live_zookeeper})")
@@ -127,12 +134,12 @@ def _add_drain(actions: "Actions") -> None:
 def _settings(arguments: argparse.Namespace) -> BrokerSettings:
     layout = Layout.from_environment()
     shifted = "PORT_SHIFT" if layout.port_shift else "default"
-    file = None
-    if arguments.config is not None:
+    files = []
+    for path in arguments.config:
         try:
-            file = (arguments.config.read_text(), str(arguments.config))
+            files.append((path.read_text(), str(path)))
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsRefused([f"--config {arguments.config} cannot be read: {error}"]) from error
+            raise SettingsRefused([f"--config {path} cannot be read: {error}"]) from error
     return broker_settings.from_words(
         data=arguments.data,
         zookeeper=arguments.zookeeper,
@@ -144,7 +151,7 @@ def _settings(arguments: argparse.Namespace) -> BrokerSettings:
         status_file=arguments.status_file,
         words=arguments.words,
         environment=os.environ,
-        file=file,
+        files=files,
         defaults={
             "listeners": Given(f"PLAINTEXT://{layout.address(9092)}", shifted),
             "zookeeper.connect": Given(layout.live_zookeeper, shifted),

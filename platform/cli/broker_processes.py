@@ -155,9 +155,10 @@ def run(settings: BrokerSettings, count: int, given: Sequence[str], clock: Clock
     return Brokers(commands, stop_ms=settings.shutdown_timeout_ms + KILL_AFTER_MS, clock=clock).run(stop)
 
 
-def given_words(config: Path | None, words: Sequence[str]) -> list[str]:
+def given_words(configs: Sequence[Path], words: Sequence[str]) -> list[str]:
     """Return the flags that all brokers share, as they were given."""
-    return [*(["--config", str(config)] if config else []), *(part for word in words for part in ("--set", word))]
+    files = (part for config in configs for part in ("--config", str(config)))
+    return [*files, *(part for word in words for part in ("--set", word))]
 
 
 def _shown(listener: Listener, host: str, port: int, shift: int) -> str:

@@ -19,9 +19,7 @@ def run(arguments: argparse.Namespace) -> int:
     started = control.up(layout, timeout_ms=arguments.timeout * 1000, progress=lambda line: print(line, file=sys.stderr))
     print(f"the platform in {layout.home} {'is up' if started else 'was up already'}; console: {layout.console_url}/")
     if layout.is_secured:
-        folder = layout.security / "operator"
-        print(
-            f"it is secured (docs/RIGHTS.md): commands reach it with --client-config {folder}/client.properties "
-            f"and --zookeeper-config {folder}/zookeeper.properties"
-        )
+        print("it is secured (docs/RIGHTS.md). For commands of your own:")
+        print("\n".join(f"  export {name}={path}" for name, path in layout.as_role("operator").items()))
+        print(f"In the console, log in as operator; the password is in {layout.security}/operator/password")
     return 0

@@ -16,10 +16,14 @@ from uuid import UUID
 from . import paths
 from .errors import ConnectionUnsure, CoordinationError, UnreadableNode, VersionConflict
 from .node import Node
-from .operations import Check, Write
+from .operations import Check, Operation, Write
 from .session import Session
 from .topic_id import id_of_word, id_word
 from .values import json_bytes, read_json
+
+SWAPS_TOGETHER = 50
+"""So many swaps are tried as one transaction."""
+BYTES_TOGETHER = 200_000
 
 Key = tuple[UUID, int]
 """A topic's id and the number of a partition."""
@@ -125,21 +129,24 @@ class ReplicaStates:
         self._session.tree.delete_many([folder])
 
     def swap_each(self, swaps: Sequence[WantedSwap]) -> list[SwapOutcome]:
-        """Carry out each swap as one transaction of its own. The calls are pipelined; none is repeated."""
-        outcomes = self._session.tree.transact_each(
-            [
-                (
-                    Check(path=paths.broker_life(swap.broker_id), version=swap.start_number - 1),
-                    Write(
-                        path=paths.replica_state(id_word(swap.key[0]), swap.key[1]),
-                        data=encode(swap.wanted),
-                        version=swap.version,
-                    ),
-                )
-                for swap in swaps
-            ]
-        )
-        return [_outcome(each) for each in outcomes]
+        """Carry out each swap that can be. None depends on another one, and none is repeated that may have landed.
+
+        Swaps of one process go together as one transaction: a call for each costs ten times as much. Where one of them cannot
+        land, the transaction changes nothing, and each of it gets a transaction of its own. The calls are pipelined.
+        """
+        groups = _groups(swaps)
+        outcomes: dict[int, SwapOutcome] = {}
+        alone: list[int] = []
+        for group, answer in zip(groups, self._session.tree.transact_each(map(_operations, groups)), strict=True):
+            if len(group) > 1 and isinstance(answer, int) and answer > 0:
+                alone += group
+            else:
+                outcomes |= dict.fromkeys(group, _outcome(answer))
+        if alone:
+            singles = [{number: swaps[number]} for number in alone]
+            answers = self._session.tree.transact_each(map(_operations, singles))
+            outcomes |= {number: _outcome(answer) for number, answer in zip(alone, answers, strict=True)}
+        return [outcomes[number] for number in range(len(swaps))]
 
     def watch(self, topic_id: UUID, partition: int, changed: Callable[[], None]) -> Callable[[], None]:
         """Call `changed` on the session's thread, now and after each change of the node. Return what ends the watch."""
@@ -165,6 +172,32 @@ class ReplicaStates:
                 raise VersionConflict("raise", path)
             return 1
         return tree.write(path, data, version=known - 1) + 1
+
+
+def _groups(swaps: Sequence[WantedSwap]) -> list[dict[int, WantedSwap]]:
+    """Return the swaps by their places, those of one process together, at most so many and so many bytes."""
+    groups: list[dict[int, WantedSwap]] = []
+    size_bytes, fence = 0, (-1, -1)
+    for number, swap in enumerate(swaps):
+        own_bytes, own = len(encode(swap.wanted)), (swap.broker_id, swap.start_number)
+        is_full = not groups or len(groups[-1]) >= SWAPS_TOGETHER or size_bytes + own_bytes > BYTES_TOGETHER
+        if is_full or own != fence:
+            groups.append({})
+            size_bytes, fence = 0, own
+        groups[-1][number] = swap
+        size_bytes += own_bytes
+    return groups
+
+
+def _operations(group: Mapping[int, WantedSwap]) -> list[Operation]:
+    first, *_ = group.values()
+    return [
+        Check(path=paths.broker_life(first.broker_id), version=first.start_number - 1),
+        *(
+            Write(path=paths.replica_state(id_word(one.key[0]), one.key[1]), data=encode(one.wanted), version=one.version)
+            for one in group.values()
+        ),
+    ]
 
 
 def _outcome(answer: int | CoordinationError | None) -> SwapOutcome:

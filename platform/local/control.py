@@ -91,11 +91,9 @@ def up(layout: Layout, *, timeout_ms: int = UP_MS, progress: Callable[[str], Non
 
 
 def _check_secured(layout: Layout) -> None:
-    """Raise PlatformError where SECURE=1 does not fit the engine or the home."""
+    """Raise PlatformError where SECURE=1 does not fit the home."""
     if not layout.is_secured:
         return
-    if layout.engine == "kafka":
-        raise PlatformError("SECURE=1 is for our own broker: leave ENGINE=kafka away (`make test-security` secures Apache Kafka)")
     if (layout.home / ENGINE_FILE).exists() and not (layout.home / SECURED_FILE).exists():
         raise PlatformError(
             f"{layout.home} (HEADRACE_HOME) has the data of a platform without SECURE=1: name another with HEADRACE_HOME=..."

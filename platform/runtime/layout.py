@@ -103,7 +103,7 @@ class Layout:
     brokers: int = 1
     """Of the live cluster."""
     is_secured: bool = False
-    """Whether its brokers and ZooKeepers speak TLS only, to users with the least rights of their roles."""
+    """Whether brokers and ZooKeepers speak TLS only, and they and the HTTP services serve users with their rights only."""
     elsewhere: tuple[tuple[str, str], ...] = ()
     """Names of `ELSEWHERE` → addresses, of what does not run on this machine."""
 
@@ -142,10 +142,15 @@ class Layout:
         return {**words, **dict(self.elsewhere)}
 
     def as_role(self, role: str) -> dict[str, str]:
-        """Return the variables with which a process reaches this platform's brokers and ZooKeeper as a role; none where it is not
-        secured.
+        """Return the variables with which a process reaches this platform's brokers, ZooKeeper, registry and audit as a role.
+        None where it is not secured.
         """
-        files = {"HEADRACE_CLIENT_CONFIG": "client.properties", "HEADRACE_ZOOKEEPER_CONFIG": "zookeeper.properties"}
+        files = {
+            "HEADRACE_CLIENT_CONFIG": "client.properties",
+            "HEADRACE_ZOOKEEPER_CONFIG": "zookeeper.properties",
+            "HEADRACE_REGISTRY_LOGIN_FILE": "login",
+            "HEADRACE_AUDIT_LOGIN_FILE": "login",
+        }
         paths = {name: self.security / role / file for name, file in files.items()} if self.is_secured else {}
         return {name: str(path) for name, path in paths.items() if path.exists()}
 

@@ -37,7 +37,7 @@ class Pair(NamedTuple):
 
 @pytest.fixture(scope="module")
 def pair(zookeeper_address: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Both with default settings, except that a topic has one partition, and that Kafka deletes no records by their event time."""
+    """Both with default settings, but a topic has one partition, and Kafka deletes no records by their event time."""
     chroot = f"{zookeeper_address}/same-{uuid.uuid4().hex[:8]}"
     kafka = Kafka(tmp_path_factory.mktemp("kafka"))
     kafka._settings |= {"log.retention.check.interval.ms": "86400000"}

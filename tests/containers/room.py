@@ -1,5 +1,6 @@
 """Runs a compose file without a container engine: images are built by buildah, and each service runs in its image's root, as the
-image's user, in a network namespace of its own, with the file's command, variables, configurations, secrets and volumes.
+image's user, in a network namespace of its own, with the file's command, variables, configurations, secrets and volumes. What
+secures them is made by the command in the file's first lines.
 
 What an engine does besides is not here: limits, restarts, capabilities of processes that are no root's anyway.
 """
@@ -15,7 +16,9 @@ from typing import Any
 
 import yaml
 
+from headrace.cli.main import main
 from tests.support.processes import Process
+from tests.support.written_command import init_words
 
 ROOT = Path(__file__).parents[2]
 CONTAINERS = ROOT / "deploy" / "containers"
@@ -90,6 +93,9 @@ class Room:
         self._prefix = f"hr{os.getpid() % 10_000}"
         self.token = folder / "token"
         self.token.write_text("0123456789abcdef0123456789abcdef\n")
+        self.security = folder / "security"
+        assert main(init_words(CONTAINERS / "compose.yaml", self.security)) == 0
+        run("chown", "--recursive", "10001:10001", self.security)
         self.hosts = folder / "hosts"
         lines = ["127.0.0.1 localhost"]
         lines += [f"{self._address(name, service['networks'][0])} {name}" for name, service in self.services.items()]
@@ -127,7 +133,7 @@ class Room:
         """Start one service as its image and the file say."""
         service = self.services[name]
         config = self.images.config(service["image"])
-        command = [*config["Entrypoint"], *(service.get("command") or config.get("Cmd") or [])]
+        command = [*(service.get("entrypoint") or config["Entrypoint"]), *(service.get("command") or config.get("Cmd") or [])]
         variables = [*config["Env"], *(f"{key}={value}" for key, value in (service.get("environment") or {}).items())]
         process = Process(self._inside(name, command, variables), self.folder / f"{name}.log")
         process.start()
@@ -152,6 +158,11 @@ class Room:
         for given in service.get("configs", ()):
             file = CONTAINERS / self._words["configs"][given["source"]]["file"]
             steps += [f"mount -t tmpfs tmpfs {root}/etc/headrace", f"cp {file} {root}{given['target']}"]
+        for outside, inside, mode in (one.split(":") for one in service.get("volumes", ()) if one.startswith("./")):
+            assert mode == "ro"
+            there, make = self.folder / outside, "mkdir -p" if (self.folder / outside).is_dir() else "touch"
+            steps += [f"mkdir -p {root}{Path(inside).parent}", f"{make} {root}{inside}"]
+            steps += [f"mount --bind {there} {root}{inside}", f"mount -o remount,ro,bind {root}{inside}"]
         steps += [
             f"mount --bind /dev {root}/dev",
             f"mount --bind /proc {root}/proc",
@@ -173,8 +184,9 @@ class Room:
         return done.returncode == 0
 
     def client(self, *command: str, variables: Mapping[str, str] | None = None) -> "subprocess.CompletedProcess[str]":
-        """Run a command of this machine where the services' names are known."""
-        script = f"mount --bind {self.hosts} /etc/hosts && exec {shlex.join(command)}"
+        """Run a command of this machine where the services' names are known, and every role's files are in their place."""
+        files = f"mount -t tmpfs tmpfs /run && mkdir /run/security && mount --bind {self.security} /run/security"
+        script = f"mount --bind {self.hosts} /etc/hosts && {files} && exec {shlex.join(command)}"
         words = ["ip", "netns", "exec", self.hub, "unshare", "--mount", "sh", "-c", script]
         return subprocess.run(
             words, capture_output=True, text=True, timeout=300, check=False, env={**os.environ, **(variables or {})}

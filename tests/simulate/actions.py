@@ -133,7 +133,7 @@ def _hand_over(world: World, a: int, b: int) -> None:
     """A leader, or an operator, asks a broker to lead."""
     broker = _broker(world, a)
     if broker.replica is not None:
-        broker.feed(HandedOver(leader_epoch=broker.replica.noted.leader_epoch - (b % 5 == 0)))
+        broker.feed(HandedOver(leader_epoch=broker.replica.noted.leader_epoch - (b % 5 == 0), leader_stops=b % 3 == 0))
 
 
 def _leave(world: World, a: int, b: int) -> None:

@@ -3,6 +3,8 @@
 What the drivers do is what they do in a broker; messages are encoded and decoded. ZooKeeper is the dictionary of the simulation.
 """
 
+import errno
+import os
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -177,10 +179,13 @@ class PlayedBroker:
             for function in due:
                 function()
 
-    def run_job(self, which: int = 0) -> None:
+    def run_job(self, which: int = 0, *, is_full: bool = False) -> None:
+        """`is_full`: the disk has no room, so the job fails."""
         if self.jobs:
             job, done, failed = self.jobs.pop(which % len(self.jobs))
             try:
+                if is_full:
+                    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
                 result = job()
             except Exception as error:
                 failed(error)

@@ -1,10 +1,15 @@
-"""Three drivers on real logs: what was acknowledged stays, in every order of messages, disk jobs and kills."""
+"""Three drivers on real logs: what was acknowledged stays, in every order of messages, disk jobs, kills and full disks."""
 
+import errno
+import itertools
+import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headrace.broker.log import PartitionLog
 from headrace.broker.replicas import driver, machine_runner, rest
 from headrace.broker.replication.replica import Stopped
 from headrace.wire.errors import ErrorCode
@@ -226,9 +231,145 @@ def test_an_order_that_the_disk_refuses_stops_the_replica(tmp_path: Path) -> Non
     assert other.table.get("events", 0) is None
 
 
+def test_a_leader_that_stops_leaves_the_set_with_the_swap_and_no_follower_cuts(tmp_path: Path) -> None:
+    cluster = whole(tmp_path)
+    old = the_leader(cluster)
+    to, third = (broker for broker in cluster.brokers.values() if broker is not old)
+    send = cluster.send
+    cluster.send = lambda at, deliver: None if at == to.broker_id else send(at, deliver)  # type: ignore[method-assign]
+    first = cluster.produce()
+    for _ in range(40):
+        cluster.deliver()
+        third.run_job()
+    cluster.send = send  # type: ignore[method-assign]
+    assert third.driver.log.log_end_offset > to.driver.log.log_end_offset
+    assert not old.driver.begin_hand_over(to.broker_id, 10_000), "the other follower has more"
+    cluster.settle(1)
+    assert to.driver.log.log_end_offset < old.driver.log.log_end_offset, "nothing is sent"
+    old.driver.end_hand_over()
+    old.turn()
+    cluster.settle(3)
+    assert old.driver.begin_hand_over(to.broker_id, 10_000)
+    second = cluster.produce()
+    old.driver.leave()
+    assert to.driver.take_over(old.driver.machine.noted.leader_epoch, leader_stops=True)
+    to.turn()
+    cluster.settle(1)
+    assert to.driver.leads
+    node = cluster.zookeeper.node(WORD)
+    assert node is not None
+    assert {member.broker_id for member in node.members} == {to.broker_id, third.broker_id}
+    assert first in cluster.acknowledged
+    assert second is not None
+    assert cluster.refused[second][0] is ErrorCode.NOT_LEADER_OR_FOLLOWER
+    value = cluster.produce()
+    cluster.settle(2)
+    assert value in cluster.acknowledged, "the one that stops is not waited for"
+    assert [list(broker.data.glob("*.cut.*")) for broker in cluster.brokers.values()] == [[], [], []]
+    cluster.kill(old.broker_id)
+    cluster.start(old.broker_id)
+    cluster.settle(12)
+    assert cluster.is_whole()
+    check(cluster)
+
+
+def stop_on_a_full_disk(cluster: PlayedCluster) -> PlayedBroker:
+    """Kill the leader, and let the next one find no room when it begins its epoch; return that one."""
+    cluster.kill(the_leader(cluster).broker_id)
+    broker = next(iter(cluster.brokers.values()))
+    broker.suspect()
+    while not broker.jobs:
+        cluster.deliver()
+    broker.run_job()  # the note is written in place and needs no room
+    broker.run_job(is_full=True)
+    assert broker.driver.has_stopped
+    return broker
+
+
+def test_a_replica_that_stopped_on_a_full_disk_leads_again_in_a_new_epoch_when_there_is_room(tmp_path: Path) -> None:
+    cluster = whole(tmp_path)
+    for _ in range(3):
+        cluster.produce()
+    cluster.settle(2)
+    broker = stop_on_a_full_disk(cluster)
+    assert "make room" in str(broker.driver.why_stopped)
+    node = cluster.zookeeper.node(WORD)
+    assert node is not None
+    assert node.leader == broker.broker_id, "its swap has landed"
+    cluster.kill(next(one for one in cluster.brokers if one != broker.broker_id))
+    cluster.settle(2)
+    assert broker.driver.has_stopped, "it waits a second"
+    cluster.settle(10)
+    after = cluster.zookeeper.node(WORD)
+    assert after is not None
+    assert (after.leader, broker.driver.leads) == (broker.broker_id, True)
+    assert after.leader_epoch > node.leader_epoch, "no process resumes an epoch"
+    for one in BROKERS:
+        if one not in cluster.brokers:
+            cluster.start(one)
+    cluster.settle(12)
+    assert cluster.is_whole()
+    cluster.produce()
+    cluster.settle(2)
+    check(cluster)
+    assert len(cluster.acknowledged) == 4
+
+
+def test_a_replica_tries_a_full_disk_less_and_less_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = whole(tmp_path)
+    broker = stop_on_a_full_disk(cluster)
+    began: list[int] = []
+    begin_again = broker.driver._begin_again
+    monkeypatch.setattr(broker.driver, "_begin_again", lambda: (began.append(cluster.now_ms), begin_again()))
+    for other in [one for one in cluster.brokers if one != broker.broker_id]:
+        cluster.kill(other)
+    for _ in range(4 * 200):
+        cluster.tick()
+        for _ in range(6):
+            cluster.deliver()
+            broker.run_job(is_full=True)
+        broker.suspect()
+    pauses = [later - before for before, later in itertools.pairwise(began)]
+    assert pauses[:3] == sorted(pauses[:3])
+    assert machine_runner.LONGEST_REST_MS <= pauses[-1] <= machine_runner.LONGEST_REST_MS + 1_000
+    assert len(began) < 12
+
+
+def test_a_cut_that_found_no_room_is_made_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = whole(tmp_path)
+    old = the_leader(cluster).broker_id
+    cluster.produce()
+    cluster.settle(2)
+    cluster.produce()
+    cluster.messages.clear()
+    cluster.kill(old)
+    cluster.settle(4)
+    cluster.produce()
+    cluster.settle(4)
+    cluster.start(old)
+    broker = cluster.brokers[old]
+
+    def without_room(log: PartitionLog, *_: Any, **__: Any) -> None:
+        log.close()
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PartitionLog, "cut_end", without_room)
+        for _ in range(100):
+            cluster.tick()
+            cluster.deliver()
+            broker.run_job()
+            if broker.driver.has_stopped:
+                break
+    assert broker.driver.has_stopped
+    cluster.settle(20)
+    assert cluster.is_whole()
+    check(cluster)
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_nothing_is_lost_in_random_runs(part: int, tmp_path: Path) -> None:
-    takeovers = acknowledged = 0
+    takeovers = acknowledged = stopped = 0
     for seed in range(part, SEEDS, 4):
         folder = tmp_path / f"{seed}"
         folder.mkdir()
@@ -236,7 +377,7 @@ def test_nothing_is_lost_in_random_runs(part: int, tmp_path: Path) -> None:
         chance = cluster.chance
         cluster.settle(6)
         for _ in range(150):
-            match chance.choices(range(7), (30, 20, 8, 8, 3, 4, 2))[0]:
+            match chance.choices(range(8), (30, 20, 8, 8, 3, 4, 2, 1))[0]:
                 case 0:
                     cluster.deliver(chance.randrange(3))
                 case 1:
@@ -251,6 +392,10 @@ def test_nothing_is_lost_in_random_runs(part: int, tmp_path: Path) -> None:
                     cluster.start(chance.choice([each for each in BROKERS if each not in cluster.brokers]))
                 case 6 if cluster.brokers:
                     chance.choice(list(cluster.brokers.values())).suspect()
+                case 7 if cluster.brokers:
+                    broker = chance.choice(list(cluster.brokers.values()))
+                    broker.run_job(is_full=True)
+                    stopped += broker.driver.has_stopped
         for broker_id in BROKERS:
             if broker_id not in cluster.brokers:
                 cluster.start(broker_id)
@@ -263,7 +408,8 @@ def test_nothing_is_lost_in_random_runs(part: int, tmp_path: Path) -> None:
         takeovers += node.leader_epoch - 1
         acknowledged += len(cluster.acknowledged)
     assert takeovers > 10
-    assert acknowledged > 30
+    assert acknowledged > 20
+    assert stopped > 0
 
 
 def test_a_leader_whose_flush_failed_leads_no_more_and_is_trusted_no_more(tmp_path: Path) -> None:

@@ -27,13 +27,15 @@ def free_shift(above: int = 10_000) -> int:
     raise AssertionError("no free range of ports on this machine")
 
 
-def table_of(path: Path, names: Collection[str], changes: Mapping[str, str] | None = None) -> Path:
+def table_of(
+    path: Path, names: Collection[str], changes: Mapping[str, str] | None = None, *, engine: Engine = "headrace"
+) -> Path:
     """Write a process table with these entries of the real one, and with some words replaced; return its path. None of them
-    comes after a further broker of the live cluster that is not among them.
+    comes after a process that is not among them because of the engine or the number of brokers.
     """
     entries = (process_table.DEPLOY / "processes.toml").read_text().split("[[process]]")[1:]
     known = [(tomllib.loads(entry), entry) for entry in entries]
-    ours = [(words["name"], entry) for words, entry in known if words.get("engine") != "kafka"]
+    ours = [(words["name"], entry) for words, entry in known if words.get("engine", engine) == engine]
     kept = "".join(f"[[process]]{entry}" for name, entry in ours if name in names)
     assert kept.count("[[process]]") == len(names)
     for further in ("broker-live-2", "broker-live-3"):

@@ -1,5 +1,6 @@
 """A broker's HTTP pages as a monitoring system reads them."""
 
+import base64
 import json
 import urllib.error
 import urllib.request
@@ -34,10 +35,12 @@ class Scrape:
         return {one.labels[label] for one in self._samples if one.name == PREFIX + name}
 
 
-def get(port: int, path: str) -> tuple[int, str, str]:
-    """Return status, body and content type."""
+def get(port: int, path: str, login: str | None = None) -> tuple[int, str, str]:
+    """Return status, body and content type. `login`: user:password."""
+    shown = {} if login is None else {"Authorization": f"Basic {base64.b64encode(login.encode()).decode()}"}
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as response:
+        asked = urllib.request.Request(f"http://127.0.0.1:{port}{path}", headers=shown)
+        with urllib.request.urlopen(asked, timeout=10) as response:
             return response.status, response.read().decode(), response.headers["Content-Type"]
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode(), error.headers["Content-Type"]

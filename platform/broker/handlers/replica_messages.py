@@ -47,7 +47,8 @@ def _mending(broker: Broker, request: Request, key: int) -> Mending:
 def hand_over(broker: Broker, request: Request) -> Answer:
     """Begin to take partitions over, and say for each whether that has begun."""
     replicas = _replicas(broker, request, HAND_OVER_KEY)
-    return encode_response([replicas.take_over(key, epoch) for key, epoch in decode_request(memoryview(request.body))])
+    asked, leader_stops = decode_request(memoryview(request.body))
+    return encode_response([replicas.take_over(key, epoch, leader_stops=leader_stops) for key, epoch in asked])
 
 
 def holding(broker: Broker, request: Request) -> Answer:

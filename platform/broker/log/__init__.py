@@ -2,7 +2,17 @@
 
 from . import topic_note
 from .conditional_append import AlreadyThere, Appended, Refused, RefusedBecause
-from .errors import AppendFailed, BatchRefused, DamageAhead, FolderFault, LogError, LogUnusable, OffsetOutOfRange, OldFormat
+from .errors import (
+    AppendFailed,
+    BatchRefused,
+    DamageAhead,
+    FolderFault,
+    LogError,
+    LogUnusable,
+    OffsetOutOfRange,
+    OldFormat,
+    is_full,
+)
 from .jobs.checkpoint_job import CheckpointJob
 from .jobs.expire_job import ExpireJob
 from .jobs.flush_job import FlushJob
@@ -63,5 +73,6 @@ __all__ = [
     "StartJob",
     "digest_of",
     "erase_now",
+    "is_full",
     "topic_note",
 ]

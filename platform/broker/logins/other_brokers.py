@@ -22,7 +22,7 @@ class LoginRefused(ConnectionError):
 def connect_to_other(settings: BrokerSettings) -> Connect:
     """Return what connects to another broker's listener for brokers. It raises OSError."""
     (between,) = (one for one in settings.listeners if one.name == settings.inter_broker_listener)
-    tls = settings.tls if between.has_tls else None
+    tls = settings.tls.get(between.name)
     login = None if settings.logins is None else settings.logins.between
 
     def connect(other: BrokerAddress, within_s: float) -> socket.socket:

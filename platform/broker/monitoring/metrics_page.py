@@ -87,6 +87,7 @@ TABLE: Mapping[str, Family] = {
     "log_flush_failures_total": Family("counter", (), "Failed flushes. The log then accepts no more appends."),
     "logs_failed": Family("gauge", (), "Logs that accept no more appends."),
     "log_bad_ranges": Family("gauge", (), "Damaged ranges in logs, which are never served."),
+    "replicas_stopped": Family("gauge", (), "Replicas that neither copy nor lead: the disk refused an order. The log says why."),
     "log_damaged_ranges": Family("gauge", (), "Damaged ranges of replicas that wait for their repair. Readers wait there, too."),
     "log_undecided_ranges": Family("gauge", (), "Ranges in which replicas differ, and no bytes have a majority."),
     "log_repaired_ranges_total": Family("counter", (), "Ranges of replicas that were repaired from another one."),
@@ -144,6 +145,7 @@ class Source(NamedTuple):
     tree_copied_at: Callable[[], float | None]
     replication: Callable[[], ReplicationCounts]
     damage: Callable[[], DamageCounts]
+    stopped_replicas: Callable[[], int]
 
 
 Samples = Mapping[str, list[tuple[tuple[str, ...], float | Durations]]]
@@ -192,6 +194,7 @@ def of_process(source: Source) -> Samples:
     copied_at = source.tree_copied_at()
     return {
         "info": [((__version__, str(source.broker_id)), 1)],
+        "replicas_stopped": [((), source.stopped_replicas())],
         "ready": [((), float(source.is_ready()))],
         "loop_lag_seconds": [((), metrics.loop_lag)],
         "cold_fetches_total": [((), cold_fetches)],

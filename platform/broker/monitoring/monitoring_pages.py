@@ -73,6 +73,7 @@ class Parts:
     catalog: Callable[[], Catalog]
     """The cluster as this broker knows it."""
     damage: Callable[[], DamageCounts]
+    stopped_replicas: Callable[[], int]
 
 
 class MonitoringPages:
@@ -119,6 +120,7 @@ class MonitoringPages:
             tree_copied_at=parts.tree_copied_at,
             replication=ReplicationReader(parts.catalog, settings.broker_id, settings.topic_defaults).read,
             damage=parts.damage,
+            stopped_replicas=parts.stopped_replicas,
         )
         self._metrics = MetricsPage(source)
         parts.session.on_change(self._session_changed)

@@ -7,7 +7,7 @@ import errno
 import socket
 import ssl
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from select import EPOLLIN, EPOLLOUT
 
 from ..event_loop.loop import Loop
@@ -27,8 +27,8 @@ Failed = Callable[[str], None]
 class Handshakes:
     """Any thread may call `begin`; `done` and `failed` are called on this object's thread."""
 
-    def __init__(self, tls: ServerTls, raw: memoryview, *, within_ms: int) -> None:
-        """`raw`: what the streams read encrypted bytes into when their handshake has ended."""
+    def __init__(self, tls: Mapping[str, ServerTls], raw: memoryview, *, within_ms: int) -> None:
+        """`tls`: by the listener's name. `raw`: what the streams read encrypted bytes into when their handshake has ended."""
         self._tls = tls
         self._raw = raw
         self._within_ms = within_ms
@@ -51,33 +51,33 @@ class Handshakes:
 
     def begin(self, accepted: socket.socket, peer: Peer, done: Done, failed: Failed) -> None:
         """Begin one. `accepted` must not block. `failed` gets the reason, after the socket was closed. A peer with a guard logs
-        in and is asked for no certificate.
+        in: its certificate, if its listener asks for one, does not name it.
         """
         self._loop.post(lambda: self._begin(accepted, peer, done, failed))
 
     def _begin(self, accepted: socket.socket, peer: Peer, done: Done, failed: Failed) -> None:
         logs_in = peer.guard is not None
-        context = self._tls.context_of_logins if logs_in else self._tls.context
+        tls = self._tls[peer.listener]
 
         def connected(stream: TlsStream) -> None:
             try:
                 certificate = None if logs_in else stream.certificate
-                principal = ANONYMOUS if certificate is None else self._principal_of(certificate)
+                principal = ANONYMOUS if certificate is None else self._principal_of(certificate, tls)
             except ValueError as error:
                 stream.close()
                 failed(str(error))
             else:
                 done(stream, principal)
 
-        handshake = _Handshake(self._loop, TlsStream(accepted, context, self._raw), connected, failed, self._ended)
+        handshake = _Handshake(self._loop, TlsStream(accepted, tls.context, self._raw), connected, failed, self._ended)
         self._open[handshake] = self._loop.now_ms + self._within_ms
         handshake.start()
 
-    def _principal_of(self, certificate: bytes) -> Principal:
+    def _principal_of(self, certificate: bytes, tls: ServerTls) -> Principal:
         # Here, so that a broker that asks for no certificates does not load what reads them.
         from .distinguished_name import principal_of
 
-        return principal_of(certificate, self._tls.principal_rules)
+        return principal_of(certificate, tls.principal_rules)
 
     def _ended(self, handshake: "_Handshake") -> None:
         self._open.pop(handshake, None)
@@ -85,7 +85,8 @@ class Handshakes:
     def _look(self) -> None:
         now_ms = self._loop.now_ms
         self._loop.call_at(now_ms + LOOK_EVERY_MS, self._look)
-        self._tls.refresh()
+        for one in self._tls.values():
+            one.refresh()
         for handshake in [one for one, deadline_ms in self._open.items() if deadline_ms <= now_ms]:
             handshake.fail(f"the handshake did not end within {self._within_ms} ms")
 

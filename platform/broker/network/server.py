@@ -82,9 +82,9 @@ class Server(Generic[Template]):
         """By the listener's name."""
         self._handshakes = (
             None
-            if settings.tls is None
+            if not settings.tls
             else Handshakes(
-                ServerTls(settings.tls),
+                {name: ServerTls(tls) for name, tls in settings.tls.items()},
                 memoryview(bytearray(SCRATCH_BYTES)),
                 within_ms=settings.request_read_timeout_ms,
             )

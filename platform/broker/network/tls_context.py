@@ -1,4 +1,4 @@
-"""TLS contexts from PEM files: for the listeners, and for connections to other brokers.
+"""TLS contexts from PEM files: for each listener, and for connections to other brokers.
 
 `ServerTls` reads its files again when they have changed. New connections use the new certificate, open ones stay. While the files
 do not belong together (between two writes), the last good ones are used."""
@@ -20,14 +20,14 @@ Signature = tuple[tuple[int, int, int], ...]
 """Modification time (ns), size and inode of each file."""
 
 
-def server_context(settings: TlsSettings, *, client_auth: str | None = None) -> ssl.SSLContext:
-    """Return the context of the listeners. `client_auth`: instead of the settings'. Raises: TlsRefused."""
+def server_context(settings: TlsSettings) -> ssl.SSLContext:
+    """Return the context of a listener. Raises: TlsRefused."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _set_versions(context, settings)
     # A renegotiation would let a client make the broker calculate again and again.
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
     _load_own(context, settings)
-    context.verify_mode = _CLIENT_AUTH[client_auth or settings.client_auth]
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     if settings.truststore is not None:
         _load_trusted(context, settings.truststore)
     return context
@@ -47,7 +47,7 @@ def client_context(settings: TlsSettings) -> ssl.SSLContext:
 
 
 class ServerTls:
-    """The present contexts of the listeners."""
+    """The present context of one listener."""
 
     def __init__(self, settings: TlsSettings) -> None:
         """Raises: TlsRefused."""
@@ -70,10 +70,7 @@ class ServerTls:
             log.info("certificates_reloaded", keystore=str(self._settings.keystore))
 
     def _make(self) -> None:
-        context = server_context(self._settings)
-        self.context_of_logins = server_context(self._settings, client_auth="none")
-        """For listeners whose clients log in: they need no certificate, as in Apache Kafka."""
-        self.context = context
+        self.context = server_context(self._settings)
 
     def _look(self) -> Signature | None:
         """Return None while a file is missing."""

@@ -24,6 +24,7 @@ from ..settings.topic_settings import TopicSettings
 from . import replica_note
 from .catalog import BrokerAddress, TopicEntry
 from .replica_log import ReplicaLog, open_replica
+from .replica_note import OldReplica, ReplicaNote
 
 log = get_logger(__name__)
 
@@ -417,6 +418,34 @@ class OpenLogs:
             log.warning("log_not_closed", topic=topic, partition=index, why=str(error))
         return [self._put_aside(self._data / f"{topic}-{index}", MOVED)]
 
+    def old_replicas(self) -> dict[tuple[UUID, int], OldReplica]:
+        """Return the folders of replicas of known topics that do not name this broker, by topic and partition.
+
+        Not those of another topic of the same name, those without a readable note, and those that are open.
+        """
+        found = {}
+        for folder in sorted(self._data.iterdir()):
+            topic, dash, index = folder.name.rpartition("-")
+            if dash and index.isdigit() and (known := self._known.get(topic)) is not None:
+                key = (known.info.topic_id, int(index))
+                if self._is_old(folder, topic, *key) and (noted := _note_of(folder)) is not None:
+                    found[key] = OldReplica(topic=topic, noted=noted)
+        return found
+
+    def drop_old(self, topic: str, topic_id: UUID, index: int) -> list[Path]:
+        """Rename the folder of a replica that nothing has opened, and return that. Empty: it stays, because the topic names this
+        broker again. Raises OSError.
+        """
+        folder = self._data / f"{topic}-{index}"
+        return [self._put_aside(folder, MOVED)] if self._is_old(folder, topic, topic_id, index) else []
+
+    def _is_old(self, folder: Path, topic: str, topic_id: UUID, index: int) -> bool:
+        known = self._known.get(topic)
+        if known is None or known.info.topic_id != topic_id or index in self._open.get(topic, {}):
+            return False
+        replicas = known.info.partitions.get(index)
+        return bool(replicas) and self._broker_id not in (replicas or ()) and topic_note.read(folder) == topic_id
+
     def _recovered(self, topic: str, index: int, topic_id: UUID, config: LogConfig) -> PartitionLog:
         """Open a log, in an empty folder if the present one belongs to another topic of this name."""
         folder = self._data / f"{topic}-{index}"
@@ -451,6 +480,13 @@ class OpenLogs:
                 bad_ranges=[list(bad) for bad in report.bad_ranges],
             )
         return partition_log
+
+
+def _note_of(folder: Path) -> ReplicaNote | None:
+    try:
+        return replica_note.read(folder)
+    except (OSError, ValueError):
+        return None
 
 
 def _closed(logs: Mapping[tuple[str, int], PartitionLog | ReplicaLog], at_once: int) -> dict[tuple[str, int], LogError]:

@@ -29,6 +29,8 @@ class ReplicaLog:
         self.incarnation = 0
         """Raised by each cut."""
         self.is_damaged = False
+        self.must_open = False
+        """Whether a cut failed after it had closed the log."""
         self._topic_id = topic_id
         self._now_ms = now_ms
         self._lock = threading.Lock()
@@ -122,6 +124,7 @@ class ReplicaLog:
             self._check_open()
             now_ms = self._now_ms()
             aside = self.log.folder.with_name(f"{self.log.folder.name}.cut.{now_ms}")
+            self.must_open = True
             self.log = self.log.cut_end(to_offset, aside=aside, now_ms=now_ms)
             self._is_new()
 
@@ -149,7 +152,19 @@ class ReplicaLog:
             self.log = log
             self._is_new()
 
+    def open_again(self) -> None:
+        """Open the log after a cut that failed: it ends at the old end, at the new one, or between. Raises LogError, OSError."""
+        with self._lock:
+            self._check_open()
+            old = self.log
+            old.close()
+            self.log = PartitionLog.open(
+                old.folder, topic=old.topic, partition=old.partition, config=old.config, now_ms=self._now_ms()
+            )
+            self._is_new()
+
     def _is_new(self) -> None:
+        self.must_open = False
         self.incarnation += 1
         self.log.skips_damage = False
         self._last = -1, NO_CRC

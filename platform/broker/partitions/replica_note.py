@@ -33,6 +33,14 @@ class ReplicaNote:
     """How often the file was written."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OldReplica:
+    """A folder of a replica that its topic does not name any more."""
+
+    topic: str
+    noted: ReplicaNote
+
+
 def read(folder: Path) -> ReplicaNote | None:
     """Return the newest note, None when there is no file. Raises OSError, and ValueError when no line is whole."""
     try:
@@ -50,12 +58,15 @@ def new_token() -> str:
 
 
 def write(folder: Path, note: ReplicaNote) -> None:
-    """Write the note in the place of the older of the two, and wait until it is on disk. Raises OSError."""
+    """Write the note in the place of the older of the two, and wait until it is on disk. Raises OSError.
+
+    `fdatasync`: where the file's length stays, the file system need not write its journal.
+    """
     is_new = not (folder / NAME).exists()
     fd = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         os.pwrite(fd, _line(note), LINE_BYTES * (note.count % 2))
-        os.fsync(fd)
+        os.fdatasync(fd)
     finally:
         os.close(fd)
     if is_new:

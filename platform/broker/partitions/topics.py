@@ -22,7 +22,7 @@ from .catalog import Catalog, ReplicaAssignment, ReplicaView, TopicEntry, assign
 from .open_logs import CLOSED_AT_ONCE, Change, ClusterView, OpenLogs, Outcome, log_config
 from .partition import AskFlush, Partition, PartitionTable
 from .replica_log import ReplicaLog
-from .replica_note import new_token
+from .replica_note import OldReplica, new_token
 
 log = get_logger(__name__)
 
@@ -215,8 +215,19 @@ class Topics:
         """
         self._jobs.put(self._deletion, _Deletion(topic, topic_id, done))
 
-    def drop_replica(self, topic: str, topic_id: UUID, index: int) -> bool:
-        """Delete the folder of a replica that was moved to another broker and that nothing here uses any more. False: not now."""
+    def find_old_replicas(self, done: Callable[[Mapping[tuple[UUID, int], OldReplica]], None]) -> bool:
+        """Call `done` with the folders of replicas that were moved to other brokers while this one was down. False: not now."""
+
+        def failed(error: Exception) -> None:
+            log.warning("old_replicas_not_found", why=str(error))
+
+        return self._worker.submit(self._logs.old_replicas, done, failed)
+
+    def drop_replica(self, topic: str, topic_id: UUID, index: int, *, is_open: bool = True) -> bool:
+        """Delete the folder of a replica that was moved to another broker and that nothing here uses any more. False: not now.
+        `is_open` False: nothing here has opened it since the start.
+        """
+        drop = self._logs.drop if is_open else self._logs.drop_old
 
         def dropped(folders: list[Path]) -> None:
             if folders:
@@ -226,7 +237,7 @@ class Topics:
         def failed(error: Exception) -> None:
             log.error("replica_not_removed", topic=topic, partition=index, why=str(error), what_to_do="delete its folder")
 
-        return self._worker.submit(lambda: self._logs.drop(topic, topic_id, index), dropped, failed)
+        return self._worker.submit(lambda: drop(topic, topic_id, index), dropped, failed)
 
     @property
     def _broker_ids(self) -> set[int]:

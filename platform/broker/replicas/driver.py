@@ -69,6 +69,11 @@ class ReplicaDriver(MachineRunner):
     def has_stopped(self) -> bool:
         return isinstance(self.machine.role, Stopped)
 
+    @property
+    def why_stopped(self) -> str | None:
+        role = self.machine.role
+        return role.reason if isinstance(role, Stopped) else None
+
     def lags(self) -> dict[int, int]:
         role = self.machine.role
         if not isinstance(role, Leading):
@@ -196,6 +201,7 @@ class ReplicaDriver(MachineRunner):
         self.feed(events.FlushDone(incarnation=self._log.incarnation, flushed_offset=flushed))
 
     def flush_failed(self, why: str) -> None:
+        self._has_flush_failed = True
         self._world.flush_has_failed()
         if self.is_gone:
             return
@@ -227,6 +233,9 @@ class ReplicaDriver(MachineRunner):
     def tick(self) -> None:
         now_ms = self._world.now_ms
         self._end_late_waiters(now_ms)
+        if self._again_ms is not None and now_ms >= self._again_ms:
+            self._begin_again()
+            return
         if not self.machine.is_cutting:
             self._damage_found()
         self.feed(events.Tick(now_ms=now_ms))
@@ -300,11 +309,11 @@ class ReplicaDriver(MachineRunner):
                 registered=signs.is_registered,
             )
 
-    def take_over(self, leader_epoch: int) -> bool:
+    def take_over(self, leader_epoch: int, *, leader_stops: bool = False) -> bool:
         """Begin to lead, asked by the leader of this epoch or by an operator. Return whether that has begun."""
         if self.following is None or self._is_busy:
             return False
-        self.feed(events.HandedOver(leader_epoch=leader_epoch))
+        self.feed(events.HandedOver(leader_epoch=leader_epoch, leader_stops=leader_stops))
         if self.following is None:
             log.info("replica_takes_over", topic=self.topic, partition=self.index, leader_epoch=leader_epoch, is_asked=True)
         return self.following is None
@@ -324,6 +333,23 @@ class ReplicaDriver(MachineRunner):
         self.feed(events.Recover(start_offset=start_offset, log_start_offset=log_start_offset))
         log.warning("replica_recovers", topic=self.topic, partition=self.index, start_offset=start_offset)
         return self.following is None
+
+    def begin_hand_over(self, to: int, within_ms: int) -> bool:
+        """Send followers nothing new, and return whether `to` has what any of them was sent.
+
+        Otherwise the next leader would begin its epoch before the end of another follower, which would have to cut its log: that
+        takes longer than the change of leader. After `within_ms` without another leader, followers get everything again.
+        """
+        now_ms, role = self._world.now_ms, self.machine.role
+        if self._quiet_until_ms <= now_ms:
+            self._quiet_until_ms = now_ms + within_ms
+        one = role.progress.get(to) if isinstance(role, Leading) else None
+        return one is not None and all(one.written_offset >= out.position for out in self.outgoing.values())
+
+    def end_hand_over(self) -> None:
+        """The member does not take over: send everything again."""
+        self._quiet_until_ms = 0
+        self._look()
 
     def leave(self) -> bool:
         """Leave the set, because this process stops. Return whether the leader no longer waits for it, or must."""
@@ -476,7 +502,7 @@ class ReplicaDriver(MachineRunner):
 
     def _has_news(self, to: int, out: Outgoing) -> bool:
         role = self.machine.role
-        if not isinstance(role, Leading):
+        if not isinstance(role, Leading) or self._world.now_ms < self._quiet_until_ms:
             return False
         one = role.progress.get(to)
         written = 0 if one is None else one.written_offset
@@ -485,7 +511,13 @@ class ReplicaDriver(MachineRunner):
     def answer_for(self, to: int, most_bytes: int) -> tuple[Answer, bool] | None:
         """Return the next answer to a follower and whether more follows, None when there is none."""
         out, role = self.outgoing.get(to), self.machine.role
-        if out is None or not isinstance(role, Leading) or self._published_epoch is None or self.is_gone:
+        if (
+            out is None
+            or self._world.now_ms < self._quiet_until_ms
+            or not isinstance(role, Leading)
+            or self._published_epoch is None
+            or self.is_gone
+        ):
             return None
         begin = out.position
         batches, first, end = out.read(self.log, most_bytes)

@@ -10,6 +10,7 @@ Where no member is trusted by its disk, nothing waits for a flush, so the machin
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from ...runtime.logs import get_logger
 from ...wire.batch.record_batch import BatchHeader
 from ...wire.errors import ErrorCode
 from ..log import Appended as BatchAppended
-from ..log import DeletedSegment, LogError, PartitionLog, erase_now
+from ..log import DeletedSegment, LogError, PartitionLog, erase_now, is_full
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
 from ..partitions.replica_log import ReplicaLog
@@ -25,7 +26,7 @@ from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events, lives, orders
 from ..replication.facts import BatchFacts
 from ..replication.model import step
-from ..replication.replica import Leading, Noted, Replica, Stopped
+from ..replication.replica import Leading, Noted, Replica, Stopped, Waiting
 from ..replication.state import State
 from ..settings.topic_settings import TopicSettings
 from .leadership_check import LeadershipCheck
@@ -43,6 +44,10 @@ MOST_EVENTS = 10_000
 """Events that may wait behind an order. Later ticks and messages are left out: they come again."""
 HEARD_MS = 250
 """How often a leader looks which followers poll. Far below any `replica.lag.time.max.ms`."""
+SHORTEST_REST_MS, LONGEST_REST_MS = 1_000, 60_000
+"""How long a replica that stopped on a full disk waits before it begins again: twice as long each time."""
+CALM_MS = 10 * LONGEST_REST_MS
+"""After so long without a stop, the next one is the first again."""
 
 
 class MachineRunner(ABC):
@@ -88,6 +93,13 @@ class MachineRunner(ABC):
         """By token: the deadline of each, and whom to tell."""
         self._next_token = 0
         self._incoming: dict[int, tuple[memoryview, BatchHeader]] = {}
+        self._quiet_until_ms = 0
+        """While another replica is asked to lead, followers get nothing new."""
+        self._has_flush_failed = False
+        self._stopped_ms = 0
+        self._rest_ms = 0
+        self._again_ms: int | None = None
+        """When this replica, which stopped on a full disk, begins again."""
         self._refusals_acted_on: tuple[tuple[int, int], int] = ((-1, -1), 0)
 
     @property
@@ -244,14 +256,27 @@ class MachineRunner(ABC):
             log.error("replica_order_failed", topic=self.topic, partition=self.index, why=str(error))
             self._is_busy = False
             if not self.is_gone:
-                self._give_up(str(error))
+                self._give_up(str(error), disk_was_full=is_full(error))
 
         self._is_busy = True
         if not self._world.on_disk(job, done, failed):
             failed(OSError("too much waits for the disk already"))
 
-    def _give_up(self, why: str) -> None:
-        """An order was not carried out, so nothing that follows from it may be. Begin again with what is in the folder."""
+    def _give_up(self, why: str, *, disk_was_full: bool = False) -> None:
+        """An order was not carried out, so nothing that follows from it may be.
+
+        Where the disk was full, the replica begins again later with what is in the folder, as after a start. A swap that may
+        still land stays undecided. Otherwise an operator starts the broker again.
+        """
+        before = self.machine
+        begins_again = disk_was_full and not self._has_flush_failed
+        if begins_again:
+            is_first = self._world.now_ms - self._stopped_ms > CALM_MS
+            self._rest_ms = SHORTEST_REST_MS if is_first or not self._rest_ms else min(LONGEST_REST_MS, 2 * self._rest_ms)
+            self._stopped_ms = self._world.now_ms
+            self._again_ms = self._stopped_ms + self._rest_ms
+        what_to_do = "make room: it then begins again" if begins_again else "see to the disk and start the broker again"
+        self.rest.end()
         self._todo.clear()
         self._results.clear()
         self._is_log_changed = False
@@ -273,9 +298,39 @@ class MachineRunner(ABC):
             silent_ms=self.machine.silent_ms,
             log=self._log.facts(with_crc=True),
             noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
-            role=Stopped(reason=f"an order of replication failed: {why}; see to the disk and start the broker again"),
+            role=Stopped(reason=f"an order of replication failed: {why}; {what_to_do}"),
+            undecided=before.undecided,
+            is_cut_off=bool(before.undecided),
+            given_up_epoch=before.role.leader_epoch if isinstance(before.role, Leading) else before.given_up_epoch,
+            is_leaving=before.is_leaving,
+            now_ms=before.now_ms,
         )
-        log.error("replica_stopped", topic=self.topic, partition=self.index, why=why)
+        log.error("replica_stopped", topic=self.topic, partition=self.index, why=why, what_to_do=what_to_do)
+
+    def _begin_again(self) -> None:
+        """Run the replica again that stopped on a full disk."""
+        self._again_ms = None
+
+        def opened(_: Any) -> None:
+            self._is_busy = False
+            if not self.is_gone:
+                self.log.config = log_config(self._settings)
+                self._log.look_for_damage()
+                self.machine = replace(self.machine, role=Waiting(), log=self._log.facts(with_crc=True))
+                log.info("replica_begins_again", topic=self.topic, partition=self.index)
+                self.feed(events.Tick(now_ms=self._world.now_ms))
+
+        def failed(error: Exception) -> None:
+            self._is_busy = False
+            if not self.is_gone:
+                self._give_up(str(error), disk_was_full=is_full(error))
+
+        if not self._log.must_open:
+            opened(None)
+            return
+        self._is_busy = True
+        if not self._world.behind_upkeep(self._log.open_again, opened, failed):
+            failed(OSError("too much waits for the disk already"))
 
     def _begin_cut(self, order: orders.Cut | orders.BeginEmpty) -> None:
         world, replica_log = self._world, self._log
@@ -293,7 +348,7 @@ class MachineRunner(ABC):
         def failed(error: Exception) -> None:
             if not self.is_gone:
                 log.error("replica_not_cut", topic=self.topic, partition=self.index, why=str(error))
-                self._give_up(str(error))
+                self._give_up(str(error), disk_was_full=is_full(error) and isinstance(order, orders.Cut))
 
         def job() -> None:
             if isinstance(order, orders.Cut):

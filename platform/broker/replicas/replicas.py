@@ -5,7 +5,7 @@ all swaps and reads that are due go in one job. At rest, ZooKeeper is not asked 
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -46,6 +46,10 @@ log = get_logger(__name__)
 TICK_MS = 250
 NEXT_IN_LINE_MS = 1_000
 """A partition that never had a leader gets the first of its replicas; the second one waits so long for it, the third twice."""
+TAKES_MS = 500
+"""When a leader is dead, the first member in the list of replicas takes over; the next one waits so long for it, and so on.
+If all tried at once, all but one would ask ZooKeeper for nothing, when it has most to do.
+"""
 MOST_AT_ONCE = 2_000
 """Swaps, and nodes to read, of one job."""
 NOTE_AGAIN_MS = 1_000
@@ -116,6 +120,8 @@ class Replicas:
         self._hand_overs = None if peers is None else HandOvers(loop, peers, self.drivers)
         self._round = 0
         self._leaderless_since: dict[Key, int] = {}
+        self._suspected_since: dict[Key, tuple[int, int]] = {}
+        """The leader epoch, and since when its leader is taken for dead."""
         self._resigned: dict[Key, int] = {}
         """The epoch of a leader that has told that it stopped."""
         self._faults = RateLimitedLog(log, lambda: loop.now_ms)
@@ -152,10 +158,7 @@ class Replicas:
         """The topic is gone here: end its replicas."""
         for key, driver in list(self._drivers.items()):
             if driver.topic == topic:
-                driver.end()
-                del self._drivers[key]
-                self._leaderless_since.pop(key, None)
-                self._resigned.pop(key, None)
+                self.remove(key)
 
     def watch_topics(self, topics: Mapping[str, TopicEntry]) -> None:
         """Watch the nodes of these topics' partitions, and of no other."""
@@ -197,15 +200,15 @@ class Replicas:
             link.close()
         self._links.clear()
 
-    def take_over(self, key: Key, leader_epoch: int | None = None) -> bool:
+    def take_over(self, key: Key, leader_epoch: int | None = None, *, leader_stops: bool = False) -> bool:
         """Begin to lead a partition of whose in-sync set this broker is a member. Return False when it is none, or leads already.
         The present leader learns it from the node; what it had not acknowledged is refused there, and sent again.
-        `leader_epoch`: of the leader that asks; None: an operator asks.
+        `leader_epoch`: of the leader that asks; None: an operator asks. `leader_stops`: the leader leaves the set, too.
         """
         driver = self._drivers.get(key)
         if self._is_leaving or driver is None or driver.node is None:
             return False
-        return driver.take_over(driver.node.leader_epoch if leader_epoch is None else leader_epoch)
+        return driver.take_over(driver.node.leader_epoch if leader_epoch is None else leader_epoch, leader_stops=leader_stops)
 
     def leave(self, done: Callable[[int], None], within_ms: int) -> None:
         """Before a stop: hand over what is led here and take nothing over. Then `done` gets how many leaderships are left."""
@@ -219,12 +222,16 @@ class Replicas:
         """Return the replicas that are kept here."""
         return list(self._drivers.values())
 
+    def count_stopped(self) -> int:
+        """Return how many replicas here have stopped. From any thread."""
+        return sum(driver.has_stopped for driver in self.drivers())
+
     def remove(self, key: Key) -> None:
         """End a replica: another broker keeps it now."""
         driver = self._drivers.pop(key)
         driver.end()
-        self._leaderless_since.pop(key, None)
-        self._resigned.pop(key, None)
+        for noted in (self._leaderless_since, self._suspected_since, self._resigned):
+            noted.pop(key, None)
 
     @property
     def start_number(self) -> int:
@@ -416,7 +423,15 @@ class Replicas:
             return
         dead = {one for one in node.copies if one not in brokers and not self._answers(one)}
         dead |= {one for one, link in self._links.items() if link.is_refused}
-        driver.suspect(signs, frozenset(dead - {self.broker_id}))
+        dead -= {self.broker_id}
+        if leader != NO_LEADER and (turn := place_in_line(node, self.broker_id, dead)):
+            epoch, since_ms = self._suspected_since.get(driver.key, (-1, 0))
+            if epoch != role.leader_epoch:
+                since_ms = self._loop.now_ms
+                self._suspected_since[driver.key] = role.leader_epoch, since_ms
+            if self._loop.now_ms - since_ms < turn * TAKES_MS:
+                return
+        driver.suspect(signs, frozenset(dead))
 
     def _answers(self, broker_id: int) -> bool:
         link = self._links.get(broker_id)
@@ -493,3 +508,10 @@ class Replicas:
                 if read is not None and read.leader != NO_LEADER:
                     self._leaderless_since.pop(key, None)
                 driver.node_read(None if read is None else state_of(read))
+
+
+def place_in_line(node: State, broker_id: int, dead: Collection[int]) -> int:
+    """Return how many members come before this broker when the leader is dead: those alive before it in the list of replicas."""
+    members = {member.broker_id for member in node.members} - {node.leader, *dead}
+    before = itertools.takewhile(lambda one: one != broker_id, node.copies)
+    return len(members.intersection(before))

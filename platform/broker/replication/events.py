@@ -104,6 +104,8 @@ class HandedOver:
     """The leader of this epoch, or an operator, asks this member to take over."""
 
     leader_epoch: int
+    leader_stops: bool = False
+    """The leader's process is about to stop: it leaves the set with the same swap, if the set stays large enough."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -37,12 +37,12 @@ def follow(turn: Turn, node: State) -> None:
 
 
 def go_on(turn: Turn) -> None:
-    """Cut if that is needed, then fetch."""
+    """Cut if that is needed, then fetch. A process that stops and has left the set cuts at its next start."""
     replica, role = turn.replica, turn.replica.role
-    if not isinstance(role, Following) or replica.is_cutting or not cut_if_needed(turn):
-        return
     has_left = replica.is_leaving and replica.entry() is None
-    if role.leader not in (replica.broker_id, NO_LEADER) and not has_left:
+    if not isinstance(role, Following) or replica.is_cutting or has_left or not cut_if_needed(turn):
+        return
+    if role.leader not in (replica.broker_id, NO_LEADER):
         fetch(turn, replica.log.end_offset)
 
 

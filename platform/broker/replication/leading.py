@@ -52,8 +52,9 @@ def flush_if_needed(turn: Turn) -> None:
 
 
 def leads(replica: Replica, node: State) -> bool:
-    """Return whether the node names this process, and not an earlier start of this broker."""
-    return node.leader == replica.broker_id and node.start_number == replica.start_number
+    """Return whether the node names this process, and not an earlier start of this broker, or an epoch that it gave up."""
+    is_this_process = node.leader == replica.broker_id and node.start_number == replica.start_number
+    return is_this_process and node.leader_epoch > replica.given_up_epoch
 
 
 def lose(turn: Turn) -> None:

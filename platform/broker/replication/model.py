@@ -212,8 +212,8 @@ def _leader_silent(turn: Turn, event: LeaderSilent) -> None:
 def _handed_over(turn: Turn, event: HandedOver) -> None:
     replica, role = turn.replica, turn.replica.role
     is_asked = isinstance(role, Following) and role.leader_epoch == event.leader_epoch
-    if is_asked and not replica.undecided and replica.entry() is not None and may_lead(replica):
-        _begin_takeover(turn, TakingOver(dead=frozenset()))
+    if is_asked and not replica.undecided and replica.node is not None and replica.entry() is not None and may_lead(replica):
+        _begin_takeover(turn, TakingOver(dead=frozenset({replica.node.leader} if event.leader_stops else ())))
 
 
 def may_lead(replica: Replica) -> bool:

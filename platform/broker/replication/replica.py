@@ -80,6 +80,8 @@ class Replica:
     min_insync_replicas: int = 2
     acks_on_disk: bool = False
     """`flush.ack=always`."""
+    given_up_epoch: int = 0
+    """The last epoch in which this process led and then stopped. It leads in no epoch up to this one again."""
     silent_ms: int = 10_000
     """A member that was not heard for this long is removed from the set."""
     log: LogFacts

@@ -5,16 +5,16 @@ Settings that Kafka has carry Kafka's names. A flag overrides the environment, t
 `sources` parses each of them. Knows nothing of ZooKeeper and opens no file."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...coordination.security import ZooKeeperSecurity, security_of
 from ...runtime.http_access import is_loopback
 from ..errors import SettingsRefused
-from . import sources, topic_settings
+from . import listener_settings, sources, topic_settings
 from .definitions import AUTHORIZERS, NOT_HERE, NUMBERS, SYNONYMS, WORDS, Number, Word, host_fault, principals
 from .listeners import ALL_ADDRESSES, Listener, listener_parts, listeners_of, split
-from .login_settings import OF_LISTENER, OF_MECHANISMS, LoginSettings, login_settings
+from .login_settings import LoginSettings, login_settings
 from .sources import ENVIRONMENT_PREFIX, Given
 from .tls_settings import TlsSettings, tls_settings
 
@@ -48,8 +48,8 @@ class BrokerSettings:
     listeners: Sequence[Listener]
     inter_broker_listener: str
     """The name of the listener that other brokers connect to."""
-    tls: TlsSettings | None = None
-    """None: no listener has TLS."""
+    tls: Mapping[str, TlsSettings] = field(default_factory=dict)
+    """By the listener's name, of those that have TLS."""
     logins: LoginSettings | None = None
     """None: no listener has a login."""
     broker_id: int = 1
@@ -120,25 +120,26 @@ def from_words(
     status_file: Path | None = None,
     words: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
-    file: tuple[str, str] | None = None,
+    files: Sequence[tuple[str, str]] = (),
     defaults: Mapping[str, Given] | None = None,
 ) -> BrokerSettings:
     """Return the settings from flags, `--set` words (`name=value`), environment and file.
 
-    `file` is the configuration file's text and name. `defaults` overrides the table's defaults.
+    `files`: text and name of each configuration file; a later one counts before an earlier one. `defaults` overrides the table's
+    defaults.
 
     Raises: SettingsRefused with every fault.
     """
     faults: list[str] = []
     given = dict(defaults or {})
-    if file is not None:
+    for file in files:
         given |= _under_one_name(sources.from_file(*file, faults), faults)
     given |= sources.from_environment(environment or {}, known_names(), faults)
     given |= _under_one_name(sources.from_words(words, faults), faults)
     flags = {"--data": ("log.dirs", data), "--zookeeper": ("zookeeper.connect", zookeeper), "--id": ("broker.id", broker_id)}
     flags["--http-port"] = ("http.port", http_port)
     given |= {name: Given(str(value), flag) for flag, (name, value) in flags.items() if value is not None}
-    of_listeners = {name: given.pop(name).value for name in list(given) if _is_of_listener(name)}
+    given_to_listeners = {name: given.pop(name) for name in list(given) if listener_settings.is_of_listener(name)}
     known = known_names()
     faults.extend(_unknown(name, one, known) for name, one in given.items() if name not in known)
     values = {name: _word(name, given.get(name), word, faults) for name, word in WORDS.items()}
@@ -150,9 +151,10 @@ def from_words(
         inter_broker=values["inter.broker.listener.name"],
         faults=faults,
     )
-    _check_reach(listeners, values, faults)
+    of_listeners = _of_listeners(given_to_listeners, listeners, faults)
+    tls = tls_settings(values, of_listeners, listeners, faults)
+    _check_reach(listeners, tls, values, faults)
     zookeeper_security = security_of(values, "the broker's settings", faults=faults)
-    tls = tls_settings(values, is_needed=any(one.has_tls for one in listeners), faults=faults)
     if values["super.users"] is not None and values["authorizer.class.name"] is None:
         faults.append(
             f"super.users: without access rules every client may do everything: give authorizer.class.name={AUTHORIZERS[0]}"
@@ -186,7 +188,7 @@ def from_words(
         logging_level=values["logging.level"] or "INFO",
         logging_format=values["logging.format"] or "json",
         topic_defaults=topic_defaults,
-        effective=_effective(given),
+        effective=_effective(given, given_to_listeners),
         **numbers,
     )
 
@@ -196,8 +198,16 @@ def known_names() -> list[str]:
     return sorted([*NUMBERS, *WORDS, *_topic_settings_by_broker_name()])
 
 
-def _is_of_listener(name: str) -> bool:
-    return name.startswith(OF_LISTENER) and name.endswith(OF_MECHANISMS)
+def _of_listeners(
+    given: Mapping[str, Given], listeners: Sequence[Listener], faults: list[str]
+) -> dict[str, dict[str, str | None]]:
+    """Return the listeners' own values."""
+
+    def take(whole: str, setting: str, one: Given) -> str | None:
+        return _word(whole, one, WORDS[setting], faults)
+
+    names = sorted(filter(listener_settings.is_for_listeners, WORDS))
+    return listener_settings.of_listeners(given, names, listeners, take, faults)
 
 
 def _topic_settings_by_broker_name() -> dict[str, topic_settings.TopicSetting]:
@@ -287,17 +297,20 @@ def _take_flags(
         values["advertised.listeners"], given["advertised.listeners"] = shown, Given(shown, "--advertised-host")
 
 
-def _check_reach(listeners: Sequence[Listener], values: Mapping[str, str | None], faults: list[str]) -> None:
+def _check_reach(
+    listeners: Sequence[Listener], tls: Mapping[str, TlsSettings], values: Mapping[str, str | None], faults: list[str]
+) -> None:
     """Refuse to serve other machines without asking them who they are."""
     for one in listeners:
-        asks = one.has_tls and (one.has_login or values["ssl.client.auth"] == "required")
+        asks = one.has_tls and (one.has_login or tls[one.name].client_auth == "required")
         if not is_loopback(one.host) and not asks and values["listeners.insecure.allowed"] != "true":
             faults.append(
                 f"listeners: other machines reach {one.host}, and {one.name} does not ask them who they are over TLS. "
                 f"Three commands make it right: (1) `headrace security init FOLDER --host broker={_named(one)}` "
                 f"(2) `headrace security apply FOLDER --zookeeper {values['zookeeper.connect']}` "
-                f"(3) `headrace broker run --config FILE` with listeners=SASL_SSL://{_bracketed(one.host)}:{one.port} and the "
-                "lines of FOLDER/broker/broker.properties. Or take certificates alone (SSL:// and ssl.client.auth=required), "
+                "(3) `headrace broker run --config FILE --config FOLDER/broker/broker.properties` with "
+                f"listeners=SASL_SSL://{_bracketed(one.host)}:{one.port} in FILE. "
+                "Or take certificates alone (SSL:// and ssl.client.auth=required), "
                 "listen on the loopback, or set listeners.insecure.allowed=true if only trusted clients can reach it"
             )
     http_host = values["http.host"] or "127.0.0.1"
@@ -323,7 +336,7 @@ def _topic_defaults(given: Mapping[str, Given], faults: list[str]) -> dict[str, 
     return defaults
 
 
-def _effective(given: Mapping[str, Given]) -> tuple[Effective, ...]:
+def _effective(given: Mapping[str, Given], of_listeners: Mapping[str, Given]) -> tuple[Effective, ...]:
     table: dict[str, tuple[str, str]] = {name: (str(number.default), number.doc) for name, number in NUMBERS.items()}
     table |= {name: (word.default or "", word.doc) for name, word in WORDS.items()}
     table |= {name: (setting.default, setting.doc) for name, setting in _topic_settings_by_broker_name().items()}
@@ -333,6 +346,10 @@ def _effective(given: Mapping[str, Given]) -> tuple[Effective, ...]:
         if value and name in WORDS and WORDS[name].is_secret:
             value = "***"
         effective.append(Effective(name=name, value=value, default=default, source=source, doc=doc))
+    for name, (value, source) in sorted(of_listeners.items()):
+        is_secret = any(word.is_secret and name.endswith(f".{setting}") for setting, word in WORDS.items())
+        doc = "The value of one listener, in place of the setting that its name ends with."
+        effective.append(Effective(name=name, value="***" if is_secret else value, default="", source=source, doc=doc))
     return tuple(effective)
 
 

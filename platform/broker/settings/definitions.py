@@ -390,7 +390,7 @@ WORDS: Mapping[str, Word] = {
     "sasl.enabled.mechanisms": Word(
         default=DEFAULT_MECHANISMS,
         check=_subset_of(*MECHANISMS),
-        doc="What clients may log in with. listener.name.NAME.sasl.enabled.mechanisms says it for one listener.",
+        doc="What clients may log in with. listener.name.NAME.sasl.enabled.mechanisms is for one listener.",
     ),
     "sasl.mechanism.inter.broker.protocol": Word(
         default=SCRAM[-1], check=_one_of(*SCRAM, PLAIN), doc="What this broker logs in to other brokers with."

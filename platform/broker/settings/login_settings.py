@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from .listener_settings import MECHANISMS_SETTING, Values, in_force
 from .listeners import Listener, split
 
 SCRAM = ("SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -14,8 +15,6 @@ DEFAULT_MECHANISMS = ",".join(reversed(SCRAM))
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512")
 """Signatures with a public key. There is none with a shared secret: a public key must never be taken for one."""
 DEFAULT_ALGORITHMS = "RS256,PS256,ES256"
-OF_LISTENER = "listener.name."
-OF_MECHANISMS = ".sasl.enabled.mechanisms"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,24 +60,17 @@ def login_settings(
     numbers: Mapping[str, int],
     listeners: Sequence[Listener],
     inter_broker: str,
-    of_listeners: Mapping[str, str],
+    of_listeners: Mapping[str, Values],
     faults: list[str],
 ) -> LoginSettings | None:
     """Return the settings, None where no listener wants a login. Each value has been checked alone (`definitions`).
 
-    `of_listeners`: enabled mechanisms by the name of a setting `listener.name.….sasl.enabled.mechanisms`.
+    `of_listeners`: the listeners' own values (`listener_settings`).
     """
     names = {one.name: one for one in listeners if one.has_login}
-    mechanisms: dict[str, Sequence[str]] = {name: tuple(split(values["sasl.enabled.mechanisms"] or "")) for name in names}
-    for setting, value in of_listeners.items():
-        name = setting[len(OF_LISTENER) : -len(OF_MECHANISMS)].upper()
-        strange = [one for one in split(value) if one not in MECHANISMS]
-        if name not in names:
-            faults.append(f"{setting}: no listener {name} has a login (SASL_SSL or SASL_PLAINTEXT)")
-        elif strange or not split(value):
-            faults.append(f"{setting}: {value!r} is not a list of {', '.join(MECHANISMS)}")
-        else:
-            mechanisms[name] = tuple(split(value))
+    mechanisms: dict[str, Sequence[str]] = {
+        name: tuple(split(in_force(values, of_listeners, name)[MECHANISMS_SETTING] or "")) for name in names
+    }
     if not names:
         return None
     wants_tokens = any(OAUTHBEARER in one for one in mechanisms.values())

@@ -24,6 +24,7 @@ from ...client.connection.cluster import Cluster
 from ...client.errors import UnknownTopic
 from ...client.topic_admin import delete_topic
 from ...errors import HeadraceError
+from ...runtime import http_credentials
 from ...runtime.layout import SCRATCH_PREFIX, Layout
 from ...runtime.status import read_status
 from ...sdk import ACCESS_LOG_SCHEMA, EventLogger
@@ -171,7 +172,8 @@ class Scratch:
         subject = f"{self.layout.registry_url}/subjects/{quote(self.topic)}-value"
         for url in (subject, f"{subject}?permanent=true"):
             try:
-                urllib.request.urlopen(urllib.request.Request(url, method="DELETE"), timeout=10).close()
+                asked = urllib.request.Request(url, method="DELETE", headers=http_credentials.headers("REGISTRY"))
+                urllib.request.urlopen(asked, timeout=10).close()
             except urllib.error.HTTPError as error:
                 with error:
                     if error.code != 404:

@@ -73,9 +73,12 @@ def _with(password: str, present: Config) -> Config:
     return {**present, MECHANISM: ScramCredential.of_password(MECHANISM, password, salt, LEAST_ITERATIONS).to_text()}
 
 
-def by_brokers(cluster: Cluster, plan: Wanted) -> None:
-    """Ask the cluster's brokers for the same. Raises ClientError."""
+def by_brokers(cluster: Cluster, plan: Wanted, *, keeps_users: bool = False) -> None:
+    """Ask the cluster's brokers for the same. `keeps_users`: those that are there keep their passwords. Raises ClientError."""
+    known = scram_users.users(cluster) if keeps_users else {}
     for name, password in plan.passwords.items():
+        if MECHANISM in known.get(name, ()):
+            continue
         scram_users.put_user(cluster, name, password, [MECHANISM], LEAST_ITERATIONS)
     access_rules.add(cluster, [access_rules.Row(*rule) for rule in plan.rules])
     keep = set(plan.rules)

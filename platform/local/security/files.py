@@ -3,6 +3,7 @@
     FOLDER/ca.pem, ca.key            the CA; the key signs only here, and stays here
     FOLDER/ROLE/keystore.pem         key and certificate, CN=headrace-ROLE
     FOLDER/ROLE/password             of the user ROLE (SCRAM)
+    FOLDER/ROLE/login                ROLE:password, as registry and audit want it (HEADRACE_REGISTRY_LOGIN_FILE)
     FOLDER/ROLE/client.properties    how this role reaches brokers: for Kafka's tools and ours
     FOLDER/ROLE/zookeeper.properties how this role reaches ZooKeeper
     FOLDER/broker/broker.properties  lines for a broker's own file
@@ -86,6 +87,9 @@ def make_current(folder: Path) -> None:
     keystores = [folder / role.name / "keystore.pem" for role in ROLES]
     if not all(one.exists() and days_left(one) >= RENEWED_FROM_DAYS for one in keystores):
         init(folder)
+    else:
+        for role in ROLES:
+            _write_files(folder / role.name, role, folder.absolute())
 
 
 def password_of(folder: Path, role: str) -> str:
@@ -102,7 +106,9 @@ def _write_files(folder: Path, role: Role, at: Path) -> None:
     if role.has_user:
         if not (folder / "password").exists():
             write_secret(folder / "password", f"{secrets.token_urlsafe(PASSWORD_BYTES)}\n".encode())
-        _write(folder / "client.properties", client_lines(role.name, password_of(folder.parent, role.name), at))
+        password = password_of(folder.parent, role.name)
+        _write(folder / "client.properties", client_lines(role.name, password, at))
+        write_secret(folder / "login", f"{role.name}:{password}\n".encode())
     if role.has_sessions:
         _write(folder / "zookeeper.properties", zookeeper_lines(role.name, at))
     if role.name == "broker":

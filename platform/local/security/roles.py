@@ -15,12 +15,18 @@ from ...runtime.layout import (
     QUARANTINE_SUFFIX,
     SCHEMAS_TOPIC,
 )
+from ...wire.mirror_ledger import LEDGER_PREFIX
 
 LIVE, OFFLINE = "live", "offline"
 TOPICS, QUARANTINES, GROUPS = "TOPICS", "QUARANTINES", "GROUPS"
 """Stand for the topics that the platform is for, for their quarantines, and for the groups of readers."""
 AUDIT_GROUP = "_headrace.audit."
 """Begins the names of groups in which the audit keeps its place."""
+TRANSACTIONS = "headrace-mirror-"
+"""Begins the transactional ids of mirrors."""
+REPORTED = "headrace.reported."
+MIRRORED = "headrace.mirror."
+"""Begin the names of groups that hold how far a reader, and the mirror, have reported. Without ZooKeeper they are kept there."""
 
 _TOPIC, _GROUP = Resource.TOPIC, Resource.GROUP
 
@@ -93,6 +99,7 @@ ROLES: Sequence[Role] = (
         rights=(
             *_topics(LIVE, TOPICS, read="read events"),
             Right(LIVE, Operation.READ, _GROUP, GROUPS, "join a group and commit"),
+            Right(LIVE, Operation.READ, _GROUP, REPORTED, "note how far it has reported, without ZooKeeper", is_prefix=True),
             *_REPORTS,
             *_QUARANTINES,
         ),
@@ -172,6 +179,16 @@ ROLES: Sequence[Role] = (
                 OFFLINE, SCHEMAS_TOPIC, write="append schemas", read="read schemas back", create="create the copy of schemas"
             ),
             Right(OFFLINE, Operation.READ, _GROUP, GROUPS, "commit the offsets of groups"),
+            Right(OFFLINE, Operation.READ, _GROUP, MIRRORED, "note how far it has reported, without ZooKeeper", is_prefix=True),
+            *(
+                Right(OFFLINE, Operation[word], _TOPIC, LEDGER_PREFIX, what, is_prefix=True)
+                for word, what in (
+                    ("WRITE", "write the ledger, with Apache Kafka at an end"),
+                    ("READ", "read the ledger back"),
+                    ("CREATE", "create the ledger"),
+                )
+            ),
+            Right(OFFLINE, Operation.WRITE, Resource.TRANSACTIONAL_ID, TRANSACTIONS, "copy to Apache Kafka", is_prefix=True),
         ),
     ),
     Role(
@@ -180,6 +197,7 @@ ROLES: Sequence[Role] = (
         rights=(
             *_topics(OFFLINE, TOPICS, read="load a topic", describe_configs="see a topic's settings"),
             *_topics(LIVE, TOPICS, describe="see a live topic's partitions"),
+            Right(LIVE, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, "see the audit's verdicts"),
             *_REPORTS,
             *_QUARANTINES,
         ),
@@ -193,6 +211,7 @@ ROLES: Sequence[Role] = (
             *_topics(LIVE, QUARANTINES, read="show a quarantine"),
             *_topics(OFFLINE, TOPICS, read="show a copy's events", describe_configs="show a copy's settings"),
             Right(LIVE, Operation.READ, _GROUP, GROUPS, "move a group's offsets"),
+            Right(LIVE, Operation.DESCRIBE, Resource.CLUSTER, CLUSTER_NAME, "see the audit's verdicts"),
             Right(OFFLINE, Operation.DESCRIBE, _GROUP, GROUPS, "show a copied group"),
         ),
     ),

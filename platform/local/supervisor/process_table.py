@@ -96,7 +96,7 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path, left_out: Collec
     name = str(entry.get("name", "?"))
     try:
         port = layout.port(entry["port"]) if "port" in entry else None
-        match entry["ready"]:
+        match _secured(entry, layout).get("ready", entry["ready"]):
             case "status":
                 probe = Probe(status_file=layout.run / f"{name}.json")
             case "tcp":
@@ -111,7 +111,7 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path, left_out: Collec
                 )
         return ProcessSpec(
             name=name,
-            command=[fill(word) for word in _words(entry, is_secured=layout.is_secured)],
+            command=[fill(word) for word in _words(entry, _secured(entry, layout))],
             after=tuple(name for name in entry.get("after", ()) if name not in left_out),
             probe=probe,
             port=port,
@@ -125,9 +125,12 @@ def _spec(layout: Layout, entry: Mapping[str, Any], path: Path, left_out: Collec
         raise ProcessTableError(f"{path}: process {name!r} lacks or misnames {error}") from error
 
 
-def _words(entry: Mapping[str, Any], *, is_secured: bool) -> list[str]:
-    """Return the command's words; of a secured platform with those before and behind it that `secured` names."""
-    secured = entry.get("secured", {}) if is_secured else {}
+def _secured(entry: Mapping[str, Any], layout: Layout) -> Mapping[str, Any]:
+    """Return what is different where the platform is secured; empty where it is not."""
+    return dict(entry.get("secured", {})) if layout.is_secured else {}
+
+
+def _words(entry: Mapping[str, Any], secured: Mapping[str, Any]) -> list[str]:
     return [*secured.get("before", ()), *entry["command"], *secured.get("behind", ())]
 
 

@@ -2,6 +2,7 @@
 away stops one named thing. Real processes over TLS.
 """
 
+import base64
 import ssl
 import subprocess
 import sys
@@ -10,15 +11,20 @@ from pathlib import Path
 
 import pytest
 
+from headrace.audit.service.web.endpoints import FOR_ALL, OF_TOPIC
 from headrace.broker.rights.rule import Operation, Resource, Rule
 from headrace.client import access_rules, scram_users
 from headrace.client.access_rules import Row
 from headrace.client.admin import create_topic
+from headrace.client.callers import Callers
 from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import ClientError
+from headrace.client.topic_logins import TopicLogins
 from headrace.local.security.apply import by_brokers, wanted
 from headrace.local.security.files import password_of
 from headrace.local.security.roles import LIVE, OFFLINE, ROLES, Right, Role, principal, role_of, rules_for, rules_of
+from headrace.runtime.http_access import Refused
+from headrace.schema_registry.service.web.rights import RegistryLogins
 from headrace.wire.messages import describe_damage
 from tests.support.broker import BrokerProcess
 from tests.support.login_broker import log_in
@@ -27,8 +33,8 @@ from tests.support.raw_kafka import RawClient, batch
 from tests.support.secured_zookeeper import SecuredZooKeeper
 
 TOPICS, GROUPS = ("clicks",), ("rates",)
-DENIED = {29, 30, 31}
-"""Kafka's errors of a topic, a group and the cluster that are not authorized."""
+DENIED = {29, 30, 31, 53}
+"""Kafka's errors of a topic, a group, the cluster and a transactional id that are not authorized."""
 OF_GROUP = 30
 CHROOT = "/live"
 
@@ -150,6 +156,12 @@ def _damage(client: RawClient, _: str) -> int:
     return int(describe_damage.decode_response(body).error_code)
 
 
+def _transactions(client: RawClient, name: str) -> int:
+    """Without the right it is denied; with it the broker says that it has no transactions."""
+    (answer,) = client.ask(10, 4, {"key_type": 1, "coordinator_keys": [name]}).coordinators
+    return int(answer.error_code)
+
+
 ATTEMPTS: dict[tuple[Resource, Operation], Attempt] = {
     (Resource.TOPIC, Operation.WRITE): lambda client, name: int(client.produce(name, batch(b"value")).error_code),
     (Resource.TOPIC, Operation.READ): lambda client, name: int(client.fetch(name, 0).error_code),
@@ -162,6 +174,7 @@ ATTEMPTS: dict[tuple[Resource, Operation], Attempt] = {
     (Resource.GROUP, Operation.READ): _commit,
     (Resource.GROUP, Operation.DESCRIBE): _describe_group,
     (Resource.CLUSTER, Operation.DESCRIBE): _damage,
+    (Resource.TRANSACTIONAL_ID, Operation.WRITE): _transactions,
 }
 
 
@@ -197,6 +210,45 @@ def test_each_right_that_is_removed_stops_one_named_thing(secured: Secured, oper
             access_rules.remove(operator, [Row(*rule)])
             assert refused(client, rights, role) == {right.breaks}, f"{name} without {right}"
             access_rules.add(operator, [Row(*rule)])
+
+
+@pytest.mark.usefixtures("topics")
+@pytest.mark.parametrize(
+    ("name", "service", "method", "path", "breaks"),
+    [
+        ("application", "registry", "POST", "/subjects/clicks-value/versions", "log an event"),
+        ("agent", "registry", "POST", "/subjects/clicks-value/versions", "log an event"),
+        ("reader", "registry", "GET", "/subjects/clicks-value/versions/1", "read events"),
+        ("loads", "registry", "GET", "/subjects/clicks-value/versions/1", "see a live topic's partitions"),
+        ("loads", "audit", "GET", "/api/completeness", "see the audit's verdicts"),
+        ("console", "registry", "GET", "/subjects/clicks-value/versions", "show a topic's events"),
+        ("console", "audit", "GET", "/api/problems", "see the audit's verdicts"),
+    ],
+)
+def test_registry_and_audit_serve_a_role_by_the_same_rights(
+    secured: Secured, operator: Cluster, name: str, service: str, method: str, path: str, breaks: str
+) -> None:
+    role = role_of(name)
+    by_brokers(operator, wanted(secured.folder, LIVE, roles=[name], topics=TOPICS, groups=GROUPS))
+    (right,) = (one for one in role.rights if one.cluster == LIVE and one.breaks == breaks)
+    (rule,) = rules_for(role, right, TOPICS, GROUPS)
+    login = (secured.folder / name / "login").read_text().strip()
+    shown = f"Basic {base64.b64encode(login.encode()).decode()}"
+
+    def ask() -> None:
+        """Do what the service does, with a login of its own. Raises Refused."""
+        callers = Callers(secured.broker.address, security=secured.folder / service / "client.properties")
+        guard = RegistryLogins(callers) if service == "registry" else TopicLogins(callers, of_topic=OF_TOPIC, for_all=FOR_ALL)
+        try:
+            with guard.admitted(shown, "127.0.0.1") as caller:
+                guard.check(caller, method, path, b"")
+        finally:
+            callers.close()
+
+    ask()
+    access_rules.remove(operator, [Row(*rule)])
+    with pytest.raises(Refused):
+        ask()
 
 
 def test_roles_without_a_right_to_something_do_not_get_it_by_others(secured: Secured, operator: Cluster) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from headrace.coordination.errors import UnreadableNode, VersionConflict
-from headrace.coordination.replica_states import ReplicaState, ReplicaStates, SwapOutcome, WantedSwap
+from headrace.coordination.replica_states import SWAPS_TOGETHER, ReplicaState, ReplicaStates, SwapOutcome, WantedSwap
 from headrace.coordination.topic_id import id_word
 from tests.support.processes import eventually
 
@@ -45,6 +45,21 @@ def test_a_node_holds_what_a_swap_wrote(open_session: OpenSession) -> None:
     states.delete(TOPIC)
     assert states.of_topic(TOPIC) == {}
     assert states.topic_ids() == []
+
+
+def test_of_many_swaps_that_go_together_only_those_fail_that_cannot_land(open_session: OpenSession) -> None:
+    states, count = ReplicaStates(open_session("one")), 2 * SWAPS_TOGETHER + 7
+    states.create_missing(TOPIC, {index: (1, 2) for index in range(count)})
+    states.raise_start_number(1, 0)
+    swaps = [replace(wanted(ReplicaState(leader=1), version=0, start_number=1), key=(TOPIC, index)) for index in range(count)]
+    swaps[3] = replace(swaps[3], version=5)
+    swaps[60] = replace(swaps[60], key=(TOPIC, count))  # there is no such node
+    swaps[-1] = replace(swaps[-1], broker_id=2, start_number=1)  # a process that is not known
+    fates = {3: SwapOutcome.PASSED, 60: SwapOutcome.PASSED, count - 1: SwapOutcome.FENCED}
+    assert states.swap_each(swaps) == [fates.get(index, SwapOutcome.LANDED) for index in range(count)]
+    found = states.of_topic(TOPIC)
+    assert {index for index, state in found.items() if state.version != 1} == fates.keys()
+    assert all(state.leader == (-1 if index in fates else 1) for index, state in found.items())
 
 
 def test_of_two_swaps_on_one_version_one_lands(open_session: OpenSession) -> None:

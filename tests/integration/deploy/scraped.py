@@ -39,8 +39,8 @@ class Page:
         return {family.name + end for family in self._families for end in endings.get(family.type, ("",))}
 
 
-def page(port: int) -> Page:
-    status, text, content_type = get(port, "/metrics")
+def page(port: int, login: str | None = None) -> Page:
+    status, text, content_type = get(port, "/metrics", login)
     assert status == 200, text
     assert content_type.startswith("text/plain; version=")
     return Page(text)

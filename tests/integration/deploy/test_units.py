@@ -1,5 +1,5 @@
 """The units of `deploy/systemd`: systemd finds no fault in them, and what each starts says that it is ready, works together with
-the others, and stops when it is told to.
+the others, secured by the files of `headrace security init`, and stops when it is told to.
 
 systemd itself does not run here: the tests take its part, with the unit's own command, files and notification socket.
 """
@@ -18,12 +18,14 @@ from pathlib import Path
 import confluent_kafka
 import pytest
 
+from headrace.cli.main import main
+from headrace.local.security.files import password_of
+from headrace.local.supervisor import zookeeper
 from headrace.sdk import EventLogger, event_schema
 from tests.integration.deploy import scraped
 from tests.integration.deploy.site import DEPLOY, Site
-from tests.support.processes import Process, eventually
+from tests.support.processes import Process, accepts, eventually
 from tests.support.scraping import get
-from tests.support.zookeeper import ZooKeeperProcess
 
 UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
 PROGRAM = "/opt/headrace/bin/headrace"
@@ -42,6 +44,8 @@ class Service:
         self._socket.setblocking(False)
         self.told: list[str] = []
         variables = {"NOTIFY_SOCKET": str(address)}
+        if "Environment" in self.words:
+            variables |= dict([self.words["Environment"].split("=", 1)])
         if "EnvironmentFile" in self.words:
             file = site.install(f"etc/{Path(self.words['EnvironmentFile']).name}")
             lines = [line for line in file.read_text().splitlines() if line and not line.startswith("#")]
@@ -76,14 +80,39 @@ def _words(unit: str) -> dict[str, str]:
 
 @pytest.fixture
 def site(tmp_path: Path) -> Iterator[Site]:
-    """A machine with the ZooKeeper of each cluster."""
+    """A machine with the files of every role, and the ZooKeeper of each cluster, with users and rules."""
     made = Site(tmp_path)
-    with ZooKeeperProcess(tmp_path / "zookeeper-live") as live, ZooKeeperProcess(tmp_path / "zookeeper-offline") as offline:
-        for written, server in ((2181, live), (2182, offline)):
-            made.set_port(written, int(server.address.rpartition(":")[2]))
+    security = tmp_path / "etc" / "security"
+    assert main(["security", "init", str(security)]) == 0
+    servers = []
+    try:
+        for cluster, written in (("live", 2181), ("offline", 2182)):
+            command = zookeeper.command(made.port(written), tmp_path / f"zookeeper-{cluster}", secured=security)
+            servers.append(Process(command, tmp_path / f"zookeeper-{cluster}.log").start())
+            eventually(lambda: accepts(made.port(written)), within_ms=60_000, what="ZooKeeper's port open")  # noqa: B023
+            apply = ["security", "apply", str(security), "--cluster", cluster, "--zookeeper", f"127.0.0.1:{made.port(written)}"]
+            done = subprocess.run(
+                [sys.executable, "-m", "headrace.cli.main", *apply], capture_output=True, text=True, timeout=120
+            )
+            assert done.returncode == 0, done.stderr
         for name in ("broker.properties", "audit.toml", "agent.toml"):
             made.install(f"etc/{name}")
         yield made
+    finally:
+        for server in servers:
+            server.kill()
+
+
+def as_role(site: Site, role: str) -> dict[str, str]:
+    """Return the variables with which a process is this role."""
+    files = site.folder / "etc" / "security" / role
+    known = {
+        "HEADRACE_CLIENT_CONFIG": files / "client.properties",
+        "HEADRACE_ZOOKEEPER_CONFIG": files / "zookeeper.properties",
+        "HEADRACE_REGISTRY_LOGIN_FILE": files / "login",
+        "HEADRACE_AUDIT_LOGIN_FILE": files / "login",
+    }
+    return {name: str(path) for name, path in known.items() if path.exists()}
 
 
 @pytest.fixture
@@ -92,6 +121,8 @@ def services(site: Site) -> Iterator[dict[str, Service]]:
     offline = Site(site.folder / "offline")
     offline.set_port(2181, site.port(2182))
     offline.set_port(9092, site.port(9192))
+    (offline.folder / "etc").mkdir(parents=True)
+    (offline.folder / "etc" / "security").symlink_to(site.folder / "etc" / "security")
     offline.install("etc/broker.properties")
     started: dict[str, Service] = {}
     try:
@@ -120,7 +151,11 @@ def test_systemd_finds_no_fault(unit: Path, tmp_path: Path) -> None:
     assert (done.returncode, faults) == (0, [])
 
 
-def test_what_the_units_start_says_that_it_is_ready_and_works_together(site: Site, services: dict[str, Service]) -> None:
+def test_what_the_units_start_says_that_it_is_ready_and_works_together(
+    site: Site, services: dict[str, Service], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in as_role(site, "application").items():
+        monkeypatch.setenv(name, value)
     live, registry = f"127.0.0.1:{site.port(9092)}", f"http://127.0.0.1:{site.port(8081)}"
     schema = event_schema("Click", [{"name": "number", "type": "int"}])
     with EventLogger("clicks", schema, bootstrap=live, registry_url=registry, application="shop") as clicks:
@@ -130,6 +165,13 @@ def test_what_the_units_start_says_that_it_is_ready_and_works_together(site: Sit
         for number in range(50):
             assert clicks.log({"number": number})
     offline = {"bootstrap.servers": f"127.0.0.1:{site.port(9192)}", "group.id": "none", "enable.auto.commit": False}
+    offline |= {
+        "security.protocol": "SASL_SSL",
+        "ssl.ca.location": str(site.folder / "etc" / "security" / "ca.pem"),
+        "sasl.mechanism": "SCRAM-SHA-512",
+        "sasl.username": "operator",
+        "sasl.password": password_of(site.folder / "etc" / "security", "operator"),
+    }
     with closing(confluent_kafka.Consumer({**offline, "auto.offset.reset": "earliest"})) as consumer:
         eventually(lambda: "clicks" in consumer.list_topics(timeout=10).topics, within_ms=30_000, what="the topic mirrored")
         consumer.subscribe(["clicks"])
@@ -153,17 +195,21 @@ def _check_what_they_export(site: Site) -> None:
     live, registry = f"127.0.0.1:{site.port(9092)}", f"http://127.0.0.1:{site.port(8081)}"
     known = ["--bootstrap", live, "--registry", registry, "--status-file"]
     consumer = _program(
-        site, "consumer", "run", "--topic", "clicks", "--home", str(site.folder / "var" / "consumer"),
+        site, "reader", "consumer", "run", "--topic", "clicks", "--home", str(site.folder / "var" / "consumer"),
         "--zookeeper", f"127.0.0.1:{site.port(2181)}", "--metrics-port", str(site.port(9098)), *known,
         str(site.folder / "consumer.json"),
     )  # fmt: skip
     frontend = _program(
-        site, "frontend", "run", "--port", str(site.port(8000)), "--schema-cache", str(site.folder / "schemas"), *known,
+        site, "application", "frontend", "run", "--port", str(site.port(8000)),
+        "--schema-cache", str(site.folder / "schemas"), *known,
         str(site.folder / "frontend.json"),
     )  # fmt: skip
     metrics = site.folder / "var" / "metrics"
     places = {"HEADRACE_HOME": str(site.folder / "var" / "load"), "HEADRACE_OFFLINE_BOOTSTRAP": f"127.0.0.1:{site.port(9192)}"}
-    places |= {"HEADRACE_LIVE_BOOTSTRAP": live, "HEADRACE_AUDIT_URL": f"http://127.0.0.1:{site.port(8090)}"}
+    places |= as_role(site, "loads") | {
+        "HEADRACE_LIVE_BOOTSTRAP": live,
+        "HEADRACE_AUDIT_URL": f"http://127.0.0.1:{site.port(8090)}",
+    }
     step = ["load", "--all", "--step", "publish", "--metrics-folder", str(metrics)]
     load = Process([sys.executable, "-m", "headrace.cli.main", *step], site.folder / "load.log", places)
     try:
@@ -179,9 +225,10 @@ def _check_what_they_export(site: Site) -> None:
             "consumer": 9098,
             "frontend": 8000,
         }
+        login = (site.folder / "etc" / "security" / "console" / "login").read_text().strip()
 
         def page(role: str) -> scraped.Page:
-            return scraped.page(site.port(ports[role]))
+            return scraped.page(site.port(ports[role]), login if role in ("registry", "audit", "console") else None)
 
         eventually(lambda: page("consumer").sum("headrace_consumer_records_total") == 100, within_ms=60_000, what="consumed")
         eventually(lambda: get(site.port(8000), "/readyz")[0] == 200, within_ms=60_000, what="the frontend ready")
@@ -195,15 +242,16 @@ def _check_what_they_export(site: Site) -> None:
         eventually(lambda: page("mirror").sum("headrace_mirror_all_lag_bytes") == 0, what="nothing left to copy")
         assert page("mirror").sum("headrace_mirror_partitions", state="diverged") == 0
         assert page("registry").sum("headrace_registry_subjects") == 2
-        assert get(site.port(8081), "/subjects/none/versions")[0] == 404
+        assert get(site.port(8081), "/subjects")[0] == get(site.port(8088), "/")[0] == get(site.port(8090), "/metrics")[0] == 401
+        assert get(site.port(8081), "/subjects/none/versions", login)[0] == 404
         assert page("registry").sum("headrace_registry_responses_total", code="4xx") >= 1
         for role in ("broker", "mirror", "registry", "audit", "agent", "console", "consumer"):
             eventually(lambda: page(role).sum(f"headrace_{role}_ready") == 1, what=f"{role} ready")  # noqa: B023
             assert get(site.port(ports[role]), "/readyz")[0] == get(site.port(ports[role]), "/healthz")[0] == 200
-        home = get(site.port(8088), "/")
+        home = get(site.port(8088), "/", login)
         assert home[0] == 200
         assert "clicks" in home[1]
-        assert get(site.port(8088), "/groups")[0] == 200
+        assert get(site.port(8088), "/groups", login)[0] == 200
         eventually(lambda: page("console").sum("headrace_console_page_seconds_count", page="/") >= 1, what="the page counted")
         assert load.wait(60_000) == 0, load.output()
         left = scraped.Page((metrics / "headrace_load_publish.prom").read_text())
@@ -218,8 +266,9 @@ def _check_what_they_export(site: Site) -> None:
             one.kill()
 
 
-def _program(site: Site, name: str, *words: str) -> Process:
-    return Process([sys.executable, "-m", "headrace.cli.main", name, *words], site.folder / f"{name}.log")
+def _program(site: Site, role: str, name: str, *words: str) -> Process:
+    command = [sys.executable, "-m", "headrace.cli.main", name, *words]
+    return Process(command, site.folder / f"{name}.log", as_role(site, role))
 
 
 def test_the_user_that_the_units_name_is_made() -> None:

@@ -148,6 +148,37 @@ def test_a_partition_moves_with_its_leader_and_the_old_folder_is_deleted(
     writing.check(whole)
 
 
+def test_a_broker_that_was_down_during_a_whole_move_deletes_its_old_folder_when_it_returns(
+    whole: BrokerCluster, topic: str, raw: RawClient
+) -> None:
+    whole.create(topic, 3, replicas=2)
+    writings = [Writing(whole, topic, number) for number in range(3)]
+    for writing in writings:
+        writing.write(300, await_all=True)
+    places = {place.partition: place.replicas for place in whole.places(topic)}
+    away, stays = next((one[1], index) for index, one in places.items() if one[1] != 1)  # 1 is asked
+    wanted = {index: [one for one in (1, 2, 3) if one != away] for index, one in places.items() if away in one and index != stays}
+    whole.brokers[away].kill()
+    assert reassign(raw, topic, wanted) == [ErrorCode.NONE] * len(wanted)
+
+    def is_moved() -> bool:
+        found = {place.partition: place for place in whole.places(topic)}
+        return bool(found) and all(set(found[index].in_sync_replicas) == set(wanted[index]) for index in wanted)
+
+    eventually(is_moved, within_ms=60_000, every_ms=50, what="the partitions have moved")
+
+    def kept() -> set[str]:
+        return {one.name for one in Path(whole.brokers[away].data).glob(f"{topic}-*")}
+
+    assert kept() == {f"{topic}-{index}" for index, replicas in places.items() if away in replicas}
+    whole.brokers[away].restart()
+    eventually(lambda: kept() == {f"{topic}-{stays}"}, within_ms=60_000, what="the old folder is deleted, the other one stays")
+    whole.await_in_sync(topic, 2)
+    for writing in writings:
+        writing.write(10, await_all=True)
+        writing.check(whole)
+
+
 def test_a_move_to_a_broker_that_is_away_is_listed_and_can_be_ended(whole: BrokerCluster, topic: str, raw: RawClient) -> None:
     whole.create(topic, replicas=2)
     assert reassign(raw, topic, {0: None}) == [ErrorCode.NO_REASSIGNMENT_IN_PROGRESS]

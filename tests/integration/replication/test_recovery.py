@@ -1,32 +1,57 @@
-"""Runbook: the in-sync replicas of a partition have lost their disks. An operator sees what is lost, and lets it continue."""
+"""Runbook: the in-sync replicas of a partition have lost their disks. An operator sees what is lost, and lets it continue.
+
+The audit then says for another topic, which was lost in the same way, exactly which records are missing.
+"""
 
 import json
 import shutil
 import uuid
+from pathlib import Path
 
 import pytest
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from headrace.cli.main import main
 from headrace.client import topic_admin
+from headrace.runtime.layout import AUDIT_TOPIC
+from tests.support.audit_service import AuditService
+from tests.support.audited_application import AuditedApplication, W
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
 
 FIRST, SECOND = 500, 100
+AUDIT = """
+[service]
+discover_ms = 200
+judge_every_ms = 200
+[deadlines_ms]
+default = 4000
+[topics.default]
+tiers = ["producer", "live"]
+"""
 
 
 def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_operator_decides(
-    whole: BrokerCluster, capsys: pytest.CaptureFixture[str]
+    whole: BrokerCluster, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    topic = f"t_{uuid.uuid4().hex[:8]}"
+    topic, audited = f"t_{uuid.uuid4().hex[:8]}", f"a_{uuid.uuid4().hex[:8]}"
 
-    def recover(*options: str) -> tuple[int, dict[str, object]]:
-        status = main(["partition", "recover", topic, "0", "--bootstrap", whole.address, "--json", *options])
+    def recover(*options: str, of: str = topic) -> tuple[int, dict[str, object]]:
+        status = main(["partition", "recover", of, "0", "--bootstrap", whole.address, "--json", *options])
         return status, json.loads(capsys.readouterr().out)
 
     whole.create(topic)
     survivor = next(one for one in whole.brokers if one != whole.leader(topic))
     produce(whole, topic, range(FIRST))
+    admin = AdminClient({"bootstrap.servers": whole.address})
+    on_all = [[*(one for one in whole.brokers if one != survivor), survivor]]
+    wanted = [NewTopic(AUDIT_TOPIC, 1, replica_assignment=[[survivor]]), NewTopic(audited, 1, replica_assignment=on_all)]
+    for made in admin.create_topics(wanted).values():
+        made.result(60)
+    whole.await_in_sync(audited, 3)
+    application = AuditedApplication(whole.address, audited)
+    application.log(range(FIRST))
     status, refused = recover("--execute")
     assert (status, refused["is_done"]) == (1, False)
     assert "nothing is lost" in str(refused["why"])
@@ -37,6 +62,8 @@ def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_o
     try:
         eventually(lambda: members(whole, topic) == set(lost), within_ms=30_000, what="the survivor has left the set")
         produce(whole, topic, range(FIRST, FIRST + SECOND))
+        eventually(lambda: members(whole, audited) == set(lost), within_ms=30_000, what="it has left the other sets, too")
+        application.log(range(W, W + SECOND))
         for one in lost:
             whole.brokers[one].kill()
             shutil.rmtree(whole.brokers[one].data)
@@ -63,6 +90,7 @@ def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_o
         assert members(whole, topic) == before, "a dry run changes nothing"
         status, done = recover("--execute")
         assert (status, done["is_done"], done["start_offset"]) == (0, True, start)
+        assert recover("--execute", of=audited)[0] == 0
     finally:
         cluster.close()
     whole.await_in_sync(topic, 3)
@@ -71,6 +99,37 @@ def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_o
     read = consume(whole, topic, FIRST + 10)
     assert [value for _, value in read] == [b"%d" % one for one in (*range(FIRST), *range(FIRST + SECOND, FIRST + SECOND + 10))]
     assert read[FIRST][0] >= start, "no offset means two records"
+    application.seal()
+    (producer_id, *_) = application.producer.producer_ids
+    application.close()
+    the_audit_names_what_is_missing(whole, audited, producer_id, tmp_path)
+
+
+def the_audit_names_what_is_missing(whole: BrokerCluster, topic: str, producer_id: int, folder: Path) -> None:
+    service = AuditService(folder / "audit", whole.address, settings=AUDIT)
+    try:
+        service.start()
+
+        def is_judged() -> bool:
+            found = service.windows(topic)
+            assert [one["verdict"] for one in found.values()] == ["COMPLETE", "INCOMPLETE"], found
+            return True
+
+        eventually(is_judged, within_ms=60_000, what="both windows are judged")
+        kept, lost = service.windows(topic).values()
+        assert (kept["missing"], kept["tiers"]) == (0, {"producer": FIRST, "live": FIRST})
+        assert (lost["window_start_ms"], lost["missing"], lost["doubled"]) == (W, SECOND, 0)
+        assert lost["tiers"] == {"producer": SECOND, "live": 0}
+        (difference,) = lost["differences"]
+        (named,) = difference["records"]
+        assert (named["kind"], named["producer_id"], named["first_sequence"], named["count"]) == (
+            "missing",
+            producer_id,
+            FIRST,
+            SECOND,
+        )
+    finally:
+        service.process.kill()
 
 
 def members(whole: BrokerCluster, topic: str) -> set[int]:

@@ -22,7 +22,7 @@ def settings(*words: str, **flags: object) -> broker_settings.BrokerSettings:
 
 def of(index: int, *words: str, **flags: object) -> broker_settings.BrokerSettings:
     """Return the settings of one of the brokers, read from the words that its process gets."""
-    found = broker_processes.words_of(settings(*words, **flags), index, broker_processes.given_words(None, words))
+    found = broker_processes.words_of(settings(*words, **flags), index, broker_processes.given_words([], words))
     by_flag = {flag: [found[at + 1] for at, word in enumerate(found) if word == flag] for flag in set(found[::2])}
     return broker_settings.from_words(
         data=Path(by_flag["--data"][0]),

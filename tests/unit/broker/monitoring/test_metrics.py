@@ -58,6 +58,7 @@ def source(
         tree_copied_at=lambda: 1_700_000_000.5,
         replication=lambda: ReplicationCounts(5, 4, 3, 2, 1, 6),
         damage=lambda: DamageCounts(1, 2, 3, 4, 5, 6),
+        stopped_replicas=lambda: 7,
     )
 
 
@@ -113,6 +114,7 @@ def test_the_page_shows_every_number_under_its_name() -> None:
         ("high_watermark", labels(topic="clicks", partition="1")): 90,
         ("log_unflushed_bytes", labels(topic="clicks", partition="1")): 40,
         ("log_bad_ranges", labels()): 3,
+        ("replicas_stopped", labels()): 7,
         ("recovery_cut_bytes", labels()): 21,
         ("requests_total", labels(api="Produce")): 5,
         ("request_duration_seconds_sum", labels(api="Produce")): 0.01,

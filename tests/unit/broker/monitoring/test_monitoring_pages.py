@@ -56,6 +56,7 @@ def watched(broker: ServingBroker, session: PlayedSession) -> MonitoringPages:
         api_names={0: "Produce"},
         catalog=lambda: broker.topics.catalog,
         damage=DamageBook().counts,
+        stopped_replicas=lambda: 0,
     )
     pages.watch(parts)
     pages.phase = "ready"

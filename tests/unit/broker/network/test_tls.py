@@ -246,7 +246,7 @@ def test_new_connections_get_a_changed_certificate_and_open_ones_go_on(authority
 
     with TlsBroker(tmp_path, authority=authority) as broker, broker.client() as open_before:
         assert name_of(open_before) == "broker"
-        store = Path(str(broker.settings.tls.keystore)) if broker.settings.tls is not None else Path()
+        store = broker.settings.tls["SSL"].keystore
         store.write_text("half a file")
         assert new() == "broker", "the last good certificate is used"
         os.replace(keystore(authority, "renewed"), store)
@@ -274,6 +274,55 @@ def test_clients_certificates(authority: Authority, tmp_path: Path, mode: str, c
             caplog.clear()
         assert is_served(stranger.issue("mallory")) is (mode == "none")
         assert is_served(authority.issue("late", is_expired=True)) is (mode == "none")
+
+
+def test_each_listener_has_its_own_certificate_cas_and_reload(authority: Authority, tmp_path: Path) -> None:
+    other = Authority(tmp_path / "other", "other-ca")
+    settings = {
+        "listeners": "OUT://127.0.0.1:0,IN://127.0.0.1:0",
+        "listener.security.protocol.map": "OUT:SSL,IN:SSL",
+        "ssl.truststore.location": other.file,
+        "listener.name.in.ssl.keystore.location": keystore(other, "inner"),
+        "listener.name.in.ssl.client.auth": "required",
+    }
+
+    def shown(listener: str, by: Authority, own: tuple[Path, Path] | None = None) -> str:
+        """Return the broker's name on a listener, once it has answered a request."""
+        with RawClient(broker.server.ports[listener], tls=trusting(by, own)) as client:
+            assert client.request(3, 1, ALL_TOPICS_V1)
+            assert isinstance(client.socket, ssl.SSLSocket)
+            certificate = client.socket.getpeercert() or {}
+            return str(dict(one[0] for one in certificate["subject"])["commonName"])
+
+    alice = other.issue("alice")
+    with TlsBroker(tmp_path / "broker", authority=authority, settings=settings) as broker:
+        assert (shown("OUT", authority), shown("IN", other, alice)) == ("broker", "inner")
+        for own in (None, authority.issue("stranger")):
+            with pytest.raises((OSError, Closed)):
+                shown("IN", other, own)
+        os.replace(keystore(other, "inner-renewed"), broker.settings.tls["IN"].keystore)
+        eventually(lambda: shown("IN", other, alice) == "inner-renewed", what="the new certificate of the listener IN")
+        assert shown("OUT", authority) == "broker"
+
+
+def test_a_listener_with_a_login_can_want_a_certificate_too(
+    authority: Authority, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = {
+        "listeners": "SASL_SSL://127.0.0.1:0",
+        "ssl.truststore.location": authority.file,
+        "listener.name.sasl_ssl.ssl.client.auth": "required",
+    }
+
+    def mechanisms(own: tuple[Path, Path] | None) -> list[str]:
+        with RawClient(broker.port, tls=trusting(authority, own)) as client:
+            return list(client.ask(17, 1, {"mechanism": "NONE"}).mechanisms)
+
+    with TlsBroker(tmp_path, authority=authority, settings=settings) as broker:
+        assert mechanisms(authority.issue("alice")) == ["SCRAM-SHA-512", "SCRAM-SHA-256"]
+        with pytest.raises((OSError, Closed)):
+            mechanisms(None)
+        assert "showed no certificate" in why(caplog)
 
 
 def test_a_keystore_that_cannot_be_used_stops_the_start_with_what_to_do(authority: Authority, tmp_path: Path) -> None:

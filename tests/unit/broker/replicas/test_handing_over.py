@@ -9,6 +9,7 @@ from uuid import UUID
 import pytest
 
 from headrace.broker.replicas.handing_over import (
+    EVEN_MS,
     MOST_AT_ONCE,
     HandOvers,
     decode_request,
@@ -55,6 +56,16 @@ class Driver:
         self.machine = leading()
         self.left = 0
 
+        self.is_even = True
+        self.is_quiet = False
+
+    def begin_hand_over(self, to: int, within_ms: int) -> bool:
+        self.is_quiet = True
+        return self.is_even
+
+    def end_hand_over(self) -> None:
+        self.is_quiet = False
+
     def leave(self) -> bool:
         self.left += 1
         return True
@@ -93,18 +104,27 @@ class PlayedPeers:
         self.asked: list[tuple[int, list[Any], Callable[[bytes], None], Callable[[Exception], None]]] = []
 
     def ask(self, to: int, key: int, body: bytes, answered: Any, failed: Any, *, deadline_ms: int) -> None:
-        self.asked.append((to, decode_request(memoryview(body)), answered, failed))
+        asked, leader_stops = decode_request(memoryview(body))
+        assert leader_stops
+        self.asked.append((to, asked, answered, failed))
 
 
 def test_requests_and_answers_come_back_as_they_were_sent() -> None:
     asked = [((TOPIC, 0), 3), ((UUID(int=9), 12), 4)]
-    assert decode_request(memoryview(encode_request(asked))) == asked
+    for stops in (True, False):
+        assert decode_request(memoryview(encode_request(asked, leader_stops=stops))) == (asked, stops)
     assert decode_response(encode_response([True, False]), 2) == [True, False]
 
 
 @pytest.mark.parametrize(
     "body",
-    [b"", b"\0\0", struct.pack(">i", -1), struct.pack(">i", MOST_AT_ONCE + 1), encode_request([((TOPIC, 0), 3)])[:-1]],
+    [
+        b"",
+        b"\0\0",
+        struct.pack(">bi", 1, -1),
+        struct.pack(">bi", 0, MOST_AT_ONCE + 1),
+        encode_request([((TOPIC, 0), 3)], leader_stops=True)[:-1],
+    ],
 )
 def test_a_request_that_is_cut_or_too_long_is_malformed(body: bytes) -> None:
     with pytest.raises(MalformedFrame):
@@ -134,7 +154,7 @@ def test_a_member_is_asked_for_a_bounded_number_of_partitions_at_a_time() -> Non
         driver.follows(2)
     loop.turn()
     assert done == [0]
-    assert all(driver.left for driver in drivers), "it leaves the sets, too"
+    assert all(driver.left == 2 for driver in drivers), "it leaves the sets, too"
 
 
 def test_a_member_that_refuses_or_is_silent_is_replaced_by_the_next_and_then_given_up() -> None:
@@ -149,6 +169,20 @@ def test_a_member_that_refuses_or_is_silent_is_replaced_by_the_next_and_then_giv
     peers.asked[1][3](ConnectionError("down"))
     loop.turn()
     assert done == [1]
+
+
+def test_a_member_is_asked_when_it_has_what_the_others_were_sent_or_after_a_while() -> None:
+    loop, peers, drivers = PlayedLoop(), PlayedPeers(), [Driver(0)]
+    drivers[0].is_even = False
+    HandOvers(cast(Any, loop), cast(Any, peers), lambda: cast(Any, drivers)).leave(lambda left: None, 60_000)
+    for _ in range(EVEN_MS // 10 - 1):
+        loop.turn()
+    assert (peers.asked, drivers[0].is_quiet) == ([], True)
+    for _ in range(3):
+        loop.turn()
+    assert [to for to, *_ in peers.asked] == [2]
+    peers.asked[0][2](encode_response([False]))
+    assert not drivers[0].is_quiet, "followers get everything again"
 
 
 def test_a_hand_over_ends_at_its_deadline() -> None:

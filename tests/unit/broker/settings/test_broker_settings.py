@@ -96,6 +96,6 @@ def test_a_listener_without_login_is_refused_with_the_three_commands_that_make_i
     for command in (
         "(1) `headrace security init FOLDER --host broker=broker-1.example`",
         "(2) `headrace security apply FOLDER --zookeeper zk:2181/live`",
-        "(3) `headrace broker run --config FILE` with listeners=SASL_SSL://0.0.0.0:9092",
+        "(3) `headrace broker run --config FILE --config FOLDER/broker/broker.properties` with listeners=SASL_SSL://0.0.0.0:9092",
     ):
         assert command in said

@@ -17,7 +17,7 @@ def given(text: str = "", *words: str, environment: dict[str, str] | None = None
     return broker_settings.from_words(
         words=words,
         environment=environment,
-        file=(text, "broker.properties"),
+        files=[(text, "broker.properties")],
         **flags,  # type: ignore[arg-type]
     )
 
@@ -40,12 +40,14 @@ def test_a_file_is_written_as_kafkas_is() -> None:
 
 def test_a_file_alone_can_say_everything_that_flags_can() -> None:
     settings = broker_settings.from_words(
-        file=(
-            "broker.id=7\nlog.dirs=/logs\nzookeeper.connect=z:1/live\nlisteners=PLAINTEXT://10.0.0.1:9000\n"
-            "advertised.listeners=PLAINTEXT://broker.example:19000\nhttp.port=9094\nhttp.host=0.0.0.0\n"
-            "http.token.file=/etc/token\nlisteners.insecure.allowed=true\n",
-            "f",
-        )
+        files=[
+            (
+                "broker.id=7\nlog.dirs=/logs\nzookeeper.connect=z:1/live\nlisteners=PLAINTEXT://10.0.0.1:9000\n"
+                "advertised.listeners=PLAINTEXT://broker.example:19000\nhttp.port=9094\nhttp.host=0.0.0.0\n"
+                "http.token.file=/etc/token\nlisteners.insecure.allowed=true\n",
+                "f",
+            )
+        ]
     )
     assert (settings.broker_id, settings.data, settings.zookeeper) == (7, Path("/logs"), "z:1/live")
     assert settings.listeners == [
@@ -149,3 +151,14 @@ def test_no_name_is_both_known_and_refused() -> None:
     assert not names & SYNONYMS.keys()
     assert {name for name, _ in SYNONYMS.values()} <= names
     assert not NUMBERS.keys() & WORDS.keys()
+
+
+def test_of_two_files_the_later_one_counts_and_each_value_keeps_its_file() -> None:
+    files = [
+        ("num.partitions=5\nlog.retention.hours=1\nmax.connections=7\n", "first"),
+        ("num.partitions=6\nlog.retention.ms=9\n", "second"),
+    ]
+    settings = broker_settings.from_words(data=Path("/data"), files=files)
+    assert (settings.num_partitions, settings.max_connections, settings.topic_defaults["retention.ms"]) == (6, 7, "9")
+    shown = {one.name: one.source for one in settings.effective}
+    assert (shown["num.partitions"], shown["max.connections"]) == ("second:1", "first:3")

@@ -67,7 +67,7 @@ def test_each_file_is_one_that_its_process_reads(folder: Path) -> None:
             assert isinstance(found.context(), ssl.SSLContext)
     lines = (folder / "broker" / "broker.properties").read_text()
     words = f"log.dirs=/data\nlisteners=SASL_SSL://0.0.0.0:9093\nadvertised.listeners=SASL_SSL://broker-1.example:9093\n{lines}"
-    broker = from_words(file=(words, "broker.properties"))
+    broker = from_words(files=[(words, "broker.properties")])
     assert broker.super_users == ("User:broker", "User:operator")
     assert broker.zookeeper_security is not None
     assert password_of(folder, "broker") not in repr(broker)

@@ -56,7 +56,8 @@ def test_no_right_is_named_twice_and_each_names_what_it_breaks() -> None:
 def test_prefixes_and_names_become_patterns() -> None:
     rules = rules_of(role_of("reader"), LIVE, ("shop.*", "clicks"), ("g-*",))
     named = {(rule.name, rule.pattern) for rule in rules if rule.operation is Operation.READ}
-    assert named == {("shop.", Pattern.PREFIXED), ("clicks", Pattern.LITERAL), ("g-", Pattern.PREFIXED)}
+    own = ("headrace.reported.", Pattern.PREFIXED)
+    assert named == {("shop.", Pattern.PREFIXED), ("clicks", Pattern.LITERAL), ("g-", Pattern.PREFIXED), own}
     assert {rule.name for rule in rules if rule.operation is Operation.CREATE} == {"shop.", "clicks.quarantine"}
     assert {rule.permission for rule in rules} == {Permission.ALLOW}
 
