@@ -14,6 +14,8 @@ from .cluster import TOPIC, Cluster, within
 from .history import NOT_TOLD, History, Row
 
 PACE_S = 0.01
+DELIVERY_MS = 900_000
+"""Longer than any round. After a timeout, librdkafka begins a new epoch and sends what was perhaps stored a second time."""
 COMMIT_EVERY = 200
 """Messages of a group's member."""
 
@@ -29,7 +31,7 @@ class Sending:
                 "acks": "all",
                 "enable.idempotence": idempotent,
                 "linger.ms": 2,
-                "delivery.timeout.ms": 120_000,
+                "delivery.timeout.ms": DELIVERY_MS,
                 "request.timeout.ms": 10_000,
                 "retry.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
