@@ -72,8 +72,8 @@ lint unit contract search fuzz integration crash power e2e kafka security: insta
 simulate: install ## Search on for a run in which replicas lose or change a record, to a million; resumes where it stopped (SEED=n plays one)
 	@$(BIN)/python -m tests.simulate $(if $(SEED),--seed $(SEED))
 
-simulate-whole: install ## Search on for a run in which three whole brokers break a promise; resumes where it stopped (SEED=n plays one and shrinks it)
-	@$(BIN)/python -m tests.simulate.whole $(if $(SEED),--seed $(SEED))
+simulate-whole: install ## Search on for a run in which three whole brokers break a promise; resumes where it stopped (SEED=n plays one and shrinks it, SAFEGUARDS=n switches safeguards off and plays n seeds for each)
+	@$(BIN)/python -m tests.simulate.whole $(if $(SEED),--seed $(SEED)) $(if $(SAFEGUARDS),--safeguards $(SAFEGUARDS))
 
 faults: install ## Kill, freeze, cut off and fill up three brokers under load for 50 rounds; compare every record and the bytes of the logs (ROUNDS=n SEED=n FROM=n)
 	@$(BIN)/python -m tests.faults --rounds $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED)) $(if $(FROM),--from-round $(FROM))

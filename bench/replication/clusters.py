@@ -83,13 +83,14 @@ class Cluster:
     def await_preferred(self, topic: str, partitions: int) -> None:
         """Give each partition back to its first replica, and return when they lead."""
         self.await_whole(topic, partitions)
-        admin = self.admin()
-        ours = [TopicPartition(topic, index) for index in range(partitions)]
-        admin.elect_leaders(ElectionType.PREFERRED, ours).result(timeout=90)
 
         def is_back() -> bool:
-            found = self.admin().list_topics(topic, timeout=20).topics[topic].partitions.values()
-            return all(one.leader == one.replicas[0] for one in found)
+            admin = self.admin()
+            found = admin.list_topics(topic, timeout=20).topics[topic].partitions
+            strayed = [TopicPartition(topic, index) for index, one in found.items() if one.leader != one.replicas[0]]
+            if strayed:
+                admin.elect_leaders(ElectionType.PREFERRED, strayed).result(timeout=90)
+            return not strayed
 
         _until(is_back, f"{self.name}: preferred leaders of {topic}")
         self.await_whole(topic, partitions)

@@ -148,8 +148,9 @@ def assemble(settings: BrokerSettings, machine: Machine, loop: Loop, host: Host,
         lambda: [one for one in topics.catalog.brokers.values() if one.broker_id != settings.broker_id],
         wait_ms=settings.topic_creation_wait_ms,
         connect=machine.connect(settings),
+        clock=machine.clock,
     )
-    peers = Peers(asking, lambda: topics.catalog.brokers, machine.connect(settings))
+    peers = Peers(asking, lambda: topics.catalog.brokers, machine.connect(settings), machine.clock)
     checkpoints = Checkpoints(loop, worker("checkpoints", loop.post, capacity=MOST_REPLICAS))
     threads = Threads(
         states=worker("replica states", loop.post),

@@ -94,7 +94,8 @@ class Brokers:
             if WRONG_SETTINGS in [one.turn(now_ms) for one in self._all]:
                 code = WRONG_SETTINGS
             stop.wait(LOOK_MS)
-        return max([code, *self._end()])
+        ends = self._end()  # one that had not come to its handlers yet dies of the signal
+        return code or max(ends)
 
     def _end(self) -> list[int]:
         for one in self._all:

@@ -7,6 +7,7 @@ A visit knows from its own moves, not from the broker, who it may be: only alice
 import random
 import struct
 from collections.abc import Sequence
+from contextlib import suppress
 from enum import Enum, auto
 
 from headrace.broker.handlers.api_table import BETWEEN_BROKERS, TABLE
@@ -69,7 +70,11 @@ class Visit:
             return self._last_words()
         match chance.randrange(10):
             case 0 | 1 | 2:
-                self._request(*self._any_request())
+                is_inside = self.state is State.INSIDE
+                key, version, body = self._any_request()
+                self._request(key, version, body)
+                if is_inside and key == HANDSHAKE:
+                    self.state = State.CLOSED  # it may have begun, or ended, a renewal of its session
             case 3 | 4:
                 self._begin(chance.choice(MECHANISMS if chance.random() < 0.8 else STRANGE), chance.choice((0, 1, 1, 1)))
             case 5 | 6:
@@ -85,7 +90,7 @@ class Visit:
         """Send a request, and return its response; None where the connection was closed."""
         self.moves.append(f"{self.state.name}: key {key} version {version}, {len(body)} bytes")
         self._number += 1
-        self._client.socket.sendall(frame(key, version, self._number, body))
+        self._send(frame(key, version, self._number, body))
         if self.state is State.INSIDE and key not in (HANDSHAKE, API_VERSIONS, AUTHENTICATE):
             self.state = State.CLOSED  # some wait for long: nothing is asked behind them
             return None
@@ -96,6 +101,10 @@ class Visit:
         allowed = {State.OUTSIDE: (HANDSHAKE, API_VERSIONS), State.UNDER_WAY: (AUTHENTICATE,), State.REFUSED: ()}
         assert key in allowed.get(self.state, (key,)), f"it was answered: {self.moves}"
         return answer
+
+    def _send(self, data: bytes) -> None:
+        with suppress(ConnectionError):  # the broker has closed the connection already, which the response will show
+            self._client.socket.sendall(data)
 
     def _response(self, number: int) -> bytes | None:
         """Return the next response behind its correlation id; None at the end of the connection."""
@@ -188,10 +197,7 @@ class Visit:
         sent = b"".join(frame(*one[:2], number, one[2]) for number, one in zip(numbers, [*kept, *behind], strict=True))
         self.moves.append(f"in one piece: {[one[:2] for one in (*kept, *behind)]}")
         for piece in _pieces(chance, sent):
-            try:
-                self._client.socket.sendall(piece)
-            except ConnectionError:
-                break  # the broker has closed the connection already
+            self._send(piece)
         for number in numbers[: len(kept)]:
             if self._response(number) is None:
                 break
@@ -205,7 +211,7 @@ class Visit:
             return
         size = self._chance.choice((LARGEST_FRAME + 1, 100 << 20, 0x7FFFFFFF, -1, -0x80000000, 0, 7))
         self.moves.append(f"a frame of {size} bytes")
-        self._client.socket.sendall(struct.pack(">ihhih", size, self._chance.choice((18, 17, 36, 0)), 1, 1, -1) + bytes(20))
+        self._send(struct.pack(">ihhih", size, self._chance.choice((18, 17, 36, 0)), 1, 1, -1) + bytes(20))
         assert self._response(-1) is None, self.moves
         self.state = State.CLOSED
 
@@ -213,7 +219,7 @@ class Visit:
         """A client that has logged in sees what is there."""
         body = control.encode_request(3, 4, {"topics": None, "allow_auto_topic_creation": False})
         self._number += 1
-        self._client.socket.sendall(frame(3, 4, self._number, body))
+        self._send(frame(3, 4, self._number, body))
         answer = self._response(self._number)
         assert answer is not None, f"a client that has logged in is not served: {self.moves}"
         assert PLANTED[0] in [topic.name for topic in control.decode_response(3, 4, answer).topics]

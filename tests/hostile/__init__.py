@@ -1,1 +1,1 @@
-"""Attacks on a registry and an audit service of this machine, under a small workload (`make hostile`)."""
+"""Attacks on a registry, an audit service and a broker of this machine, under a small workload (`make hostile`)."""

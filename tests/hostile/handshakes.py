@@ -35,6 +35,8 @@ AT_ONCE = 1_000
 EVERY_S = 0.003
 BYTE_EVERY_S = 0.2
 AFTER_S = 15
+HANDSHAKE_MS = 10_000
+"""How long a handshake may take (a minute by default), so that each attack sees its end."""
 TOPIC = "clicks"
 
 
@@ -211,7 +213,9 @@ def main() -> int:
         return 0
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=40, help="of each attack at most (default %(default)s)")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("attacks", nargs="*", metavar="ATTACK", help=f"one of: {', '.join(ATTACKS)} (default: all)")
+    arguments = parser.parse_args()
+    seconds = arguments.seconds
     is_served = True
     with (
         tempfile.TemporaryDirectory(prefix="headrace-handshakes-") as name,
@@ -221,13 +225,17 @@ def main() -> int:
         authority = Authority(folder / "authority")
         clear, secured = free_port(), free_port()
         listeners = f"PLAINTEXT://127.0.0.1:{clear},SSL://127.0.0.1:{secured}"
-        settings = {"listeners": listeners, "ssl.keystore.location": keystore(authority)}
+        settings = {
+            "listeners": listeners,
+            "ssl.keystore.location": keystore(authority),
+            "request.read.timeout.ms": HANDSHAKE_MS,
+        }
         with BrokerProcess(folder / "broker", zookeeper.address, port=clear, settings=settings) as broker:
             create_topic(clear, TOPIC, 1, {})
             print(f"{time.strftime('%d %B %Y')}; {machine()}; load average before {os.getloadavg()[0]:.1f}.\n")
             print("| attack | what was done | memory before, most, 15 s after | requests beside it | p50, p99, longest |")
             print("|---|---|---|---|---|")
-            for one in ATTACKS:
+            for one in arguments.attacks or ATTACKS:
                 line, was_served = attacked(one, broker, secured, authority, seconds)
                 print(line, flush=True)
                 is_served = is_served and was_served

@@ -189,3 +189,11 @@ def test_no_password_is_in_logs_metrics_pages_titles_or_errors(platform: Secured
     assert said.returncode != 0
     assert "it is not name=value" in said.stderr
     assert in_text("the error of a settings file", said.stdout + said.stderr, secrets) == []
+
+
+def test_a_broker_that_is_killed_comes_back_with_its_users_and_rules(platform: SecuredPlatform) -> None:
+    platform.kill("broker-live")
+    listed = platform.as_role("reader", "topic", "list")
+    assert listed.returncode == 0, listed.stderr
+    assert TOPIC in listed.stdout
+    assert platform.as_role("application", "topic", "delete", TOPIC, "--yes").returncode != 0

@@ -226,11 +226,13 @@ class Checks:
     # -- recovery and the end ------------------------------------------------------------------------
 
     def recovers(self, chosen: int) -> None:
-        """A recovery is right only when no member has its life."""
+        """A recovery is right only when no member has its life. What only lost replicas had deleted comes back."""
         for member in self.world.node().members:
             other = self.world.brokers[member.broker_id]
             if other.has_life(member.life):
                 raise Wrong(f"a recovery, and member {member} has its life")
+        heard = [one for one in self.world.brokers.values() if one.replica is not None]
+        self.deleted_to = min(self.deleted_to, max(one.log.facts().log_start_offset for one in heard))
 
     def is_at_rest(self) -> bool:
         return self._why_not_at_rest() is None

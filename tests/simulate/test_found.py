@@ -1,4 +1,4 @@
-"""Runs that failed once, shrunk: each is a fault that was found by the search, and is mended."""
+"""Runs that failed once, shrunk: each is a fault, of a broker or of the checkers, that the search found, and is mended."""
 
 import pytest
 
@@ -22,6 +22,18 @@ FOUND = {
             Action("power", 31137, 26577),
             Action("deliver", 7477, 6548),
             Action("power", 59507, 21622),
+        ),
+    ),
+    "the checkers missed a deletion that only the lost replica had known": Run(
+        acks_on_disk=False,
+        actions=(
+            Action("reassign", 24138, 29049),
+            Action("produce", 39409, 59413),
+            Action("read node", 36138, 42348),
+            Action("produce", 1042, 10642),
+            Action("flush", 32346, 34767),
+            Action("damage", 42672, 13448),
+            Action("delete records", 42579, 23702),
         ),
     ),
     "a retry was acknowledged from memory after flush.ack=always": Run(

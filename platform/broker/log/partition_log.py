@@ -174,8 +174,11 @@ class PartitionLog:
 
     @property
     def bad_ranges(self) -> list[BadRange]:
-        """Return the ranges that are never served, in order: damage found at opening, by the scrub or by a read."""
-        return self._segments.bad_ranges
+        """Return the ranges that are never served, in order: damage found at opening, by the scrub or by a read. What was deleted
+        since is not among them.
+        """
+        start_offset = self._segments.start_offset
+        return [bad for bad in self._segments.bad_ranges if bad.to_offset > start_offset]
 
     @property
     def gaps(self) -> list[tuple[int, int]]:

@@ -37,6 +37,8 @@ FINISH_MS, FINISH_LOOK_MS = 2_000, 5
 """How long a stop waits for pending responses, and how often it looks."""
 CONNECTION_BYTES = 4 << 10
 """Memory of a connection without its buffers, roughly."""
+TLS_CONNECTION_BYTES = 50 << 10
+"""The same with TLS, also while its handshake has not ended."""
 _NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
@@ -108,10 +110,15 @@ class Server(Generic[Template]):
         """Memory held by requests that are still arriving."""
         return self._pool.lent_bytes
 
+    @property
+    def _connection_count(self) -> int:
+        return len(self._connections) + self._handshake_count
+
     def take_peak(self) -> int:
         """Return the most memory that connections, requests and responses took since the last call, roughly."""
-        peak_bytes = self._most_connections * CONNECTION_BYTES + self._pool.peak_bytes + self._most_held_bytes
-        self._most_connections, self._most_held_bytes = len(self._connections), self.held_bytes
+        each_bytes = CONNECTION_BYTES if self._handshakes is None else TLS_CONNECTION_BYTES
+        peak_bytes = self._most_connections * each_bytes + self._pool.peak_bytes + self._most_held_bytes
+        self._most_connections, self._most_held_bytes = self._connection_count, self.held_bytes
         self._pool.peak_bytes = self._pool.lent_bytes
         return peak_bytes
 
@@ -203,7 +210,7 @@ class Server(Generic[Template]):
             if listener.has_login:
                 assert self._guard is not None, "a listener with a login has a guard"
                 peer.guard = self._guard(peer)
-            if len(self._connections) + self._handshake_count >= self._settings.max_connections:
+            if self._connection_count >= self._settings.max_connections:
                 accepted.close()
                 self.rejections.warning("too_many_connections", peer=peer.address, limit=self._settings.max_connections)
                 continue
@@ -217,12 +224,13 @@ class Server(Generic[Template]):
 
     def _add(self, connection: Connection[Template]) -> None:
         self._connections[connection.fd] = connection
-        self._most_connections = max(self._most_connections, len(self._connections))
+        self._most_connections = max(self._most_connections, self._connection_count)
         connection.start()
 
     def _begin_handshake(self, accepted: socket.socket, peer: Peer) -> None:
         assert self._handshakes is not None, "a listener with TLS has settings for it"
         self._handshake_count += 1
+        self._most_connections = max(self._most_connections, self._connection_count)
 
         def connected(stream: TlsStream, principal: Principal) -> None:
             self._handshake_count -= 1

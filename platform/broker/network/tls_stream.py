@@ -166,6 +166,8 @@ class TlsStream:
         except OSError:
             pass
         self._socket.close()
+        # 40 KB, which a closed connection would hold until the next garbage collection.
+        del self._tls, self._incoming, self._outgoing
 
     def _flush(self) -> bool:
         """Send encrypted bytes. Return whether the socket took all. Raises: OSError."""

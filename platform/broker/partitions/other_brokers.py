@@ -6,10 +6,10 @@ in one request to each broker. A broker that cannot be reached is not waited for
 
 import socket
 import struct
-import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
+from ...runtime.clock import Clock, SystemClock
 from ...runtime.logs import get_logger
 from ...wire.errors import WireError
 from ...wire.messages import control
@@ -40,10 +40,17 @@ class OtherBrokers:
     """Lives on the loop thread; `worker` asks."""
 
     def __init__(
-        self, worker: Worker, others: Callable[[], Iterable[BrokerAddress]], *, wait_ms: int, connect: Connect | None = None
+        self,
+        worker: Worker,
+        others: Callable[[], Iterable[BrokerAddress]],
+        *,
+        wait_ms: int,
+        connect: Connect | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """`others`: the brokers besides this one. `wait_ms`: how long to wait for them at most. `connect` None: no TLS."""
         self._connect = connect or connect_in_the_clear
+        self._clock = clock or SystemClock()
         self._worker = worker
         self._others = others
         self._wait_ms = wait_ms
@@ -96,21 +103,28 @@ class OtherBrokers:
             self._ask()
 
         self._is_asking = self._worker.submit(
-            lambda: await_topics(others, waiting, self._wait_ms, self._connect), asked, lambda error: asked(waiting)
+            lambda: await_topics(others, waiting, self._wait_ms, self._connect, self._clock),
+            asked,
+            lambda error: asked(waiting),
         )
         if not self._is_asking:
             asked(waiting)
 
 
 def await_topics(
-    others: Iterable[BrokerAddress], topics: Collection[str], wait_ms: int, connect: Connect | None = None
+    others: Iterable[BrokerAddress],
+    topics: Collection[str],
+    wait_ms: int,
+    connect: Connect | None = None,
+    clock: Clock | None = None,
 ) -> set[str]:
     """Wait until all these brokers serve all topics. Return those that a broker does not serve after `wait_ms`."""
-    deadline = time.monotonic() + wait_ms / 1000
+    clock = clock or SystemClock()
+    deadline_ms = clock.monotonic_ms() + wait_ms
     unready: set[str] = set()
     for other in others:
         try:
-            unready |= _await_one(other, topics, deadline, connect or connect_in_the_clear)
+            unready |= _await_one(other, topics, deadline_ms, connect or connect_in_the_clear, clock)
         except ConnectionRefusedError:
             continue
         except (OSError, WireError) as error:
@@ -118,16 +132,18 @@ def await_topics(
     return unready
 
 
-def _await_one(other: BrokerAddress, topics: Collection[str], deadline: float, connect: Connect) -> set[str]:
+def _await_one(other: BrokerAddress, topics: Collection[str], deadline_ms: int, connect: Connect, clock: Clock) -> set[str]:
+    def left_ms() -> int:
+        return deadline_ms - clock.monotonic_ms()
+
     missing, pause_ms = set(topics), ASK_EVERY_MS
-    with connect(other, max(0.05, deadline - time.monotonic())) as connection:
+    with connect(other, max(0.05, left_ms() / 1000)) as connection:
         while missing:
-            connection.settimeout(max(0.05, deadline - time.monotonic()))
+            connection.settimeout(max(0.05, left_ms() / 1000))
             missing -= _served(connection, sorted(missing))
-            left = deadline - time.monotonic()
-            if not missing or left <= 0:
+            if not missing or left_ms() <= 0:
                 break
-            time.sleep(min(left, pause_ms / 1000))
+            clock.sleep(max(0, min(left_ms(), pause_ms)))
             pause_ms = min(LONGEST_PAUSE_MS, 2 * pause_ms)
     return missing
 

@@ -123,7 +123,7 @@ class ReplicaLog:
         with self._lock:
             self._check_open()
             now_ms = self._now_ms()
-            aside = self.log.folder.with_name(f"{self.log.folder.name}.cut.{now_ms}")
+            aside = self._aside(now_ms)
             self.must_open = True
             self.log = self.log.cut_end(to_offset, aside=aside, now_ms=now_ms)
             self._is_new()
@@ -137,7 +137,7 @@ class ReplicaLog:
             old, now_ms = self.log, self._now_ms()
             folder = old.folder
             old.close()
-            folder.rename(folder.with_name(f"{folder.name}.cut.{now_ms}"))
+            folder.rename(self._aside(now_ms))
             config = replace(old.config, flush_at_open=True)
             log = PartitionLog.open(folder, topic=old.topic, partition=old.partition, config=config, now_ms=now_ms)
             topic_note.write(folder, self._topic_id, is_durable=True)
@@ -162,6 +162,13 @@ class ReplicaLog:
                 old.folder, topic=old.topic, partition=old.partition, config=old.config, now_ms=self._now_ms()
             )
             self._is_new()
+
+    def _aside(self, now_ms: int) -> Path:
+        """Return a name that no folder has: two cuts may come in one millisecond, and the wall clock may go back."""
+        folder = self.log.folder
+        while (aside := folder.with_name(f"{folder.name}.cut.{now_ms}")).exists():
+            now_ms += 1
+        return aside
 
     def _is_new(self) -> None:
         self.must_open = False

@@ -238,6 +238,8 @@ class ReplicaDriver(MachineRunner):
             return
         if not self.machine.is_cutting:
             self._damage_found()
+            if self.machine.log.is_damaged and not self._log.is_damaged:  # what was damaged is deleted
+                self.feed(events.LogChanged(log=self._log.facts(with_crc=not self.leads)))
         self.feed(events.Tick(now_ms=now_ms))
         self.rest.after_tick(self._facts_at_rest())
 

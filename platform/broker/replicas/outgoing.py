@@ -43,11 +43,14 @@ class Outgoing:
     def read(self, log: PartitionLog, most_bytes: int) -> tuple[bytes, int, int]:
         """Return whole batches, where the first one begins, and where the one behind the last does. None are there, and the
         offsets are -1 and `position`, at the end, in a gap, and at damage.
+
+        A follower that lacks what was deleted gets the first batch that is kept. It may begin before the log's start.
         """
         try:
-            if not log.log_start_offset <= self.position < log.log_end_offset:
+            offset = max(self.position, log.log_start_offset)
+            if offset >= log.log_end_offset:
                 return b"", -1, self.position
-            region = log.read(self.position, most_bytes)
+            region = log.read(offset, most_bytes)
             data = b"" if region is None else region.read()
         except (LogError, OSError):
             return b"", -1, self.position

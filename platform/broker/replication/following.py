@@ -103,15 +103,20 @@ def fetch(turn: Turn, fetch_offset: int) -> None:
 def answered(turn: Turn, answer: FetchAnswer) -> None:
     """Append what the leader sent, if it belongs there."""
     replica, role = turn.replica, turn.replica.role
-    if not isinstance(role, Following) or replica.is_cutting or not is_of_my_leader(role, answer) or replica.log.is_damaged:
+    if not isinstance(role, Following) or replica.is_cutting or not is_of_my_leader(role, answer):
         return
     if not is_same_topic(replica, answer.topic_id):
         return
     log = replica.log
-    if log.end_offset < answer.log_start_offset:
+    begin = begins_at(answer)
+    if log.end_offset < begin or is_inside_first_batch(log, answer, begin):
         turn.change(is_cutting=True)
-        begin = answer.log_start_offset
         turn.order(BeginEmpty(at_offset=begin, epochs=states.cut_epochs(answer.epochs, begin)[-1:]))
+        return
+    if log.is_damaged:
+        # Nothing is copied behind damage. But what the leader has deleted needs no repair, and no other replica could repair it.
+        if answer.log_start_offset > log.log_start_offset:
+            turn.order(AdvanceStart(to_offset=answer.log_start_offset))
         return
     taken = fitting(log, answer)
     if taken:
@@ -130,6 +135,24 @@ def answered(turn: Turn, answer: FetchAnswer) -> None:
     if answer.log_start_offset > log.log_start_offset:
         turn.order(AdvanceStart(to_offset=answer.log_start_offset))
     turn.change(high_watermark=max(replica.high_watermark, min(answer.high_watermark, log.end_offset)))
+
+
+def begins_at(answer: FetchAnswer) -> int:
+    """Return where an empty log begins that is to become the leader's: where the first batch that the leader has kept does.
+
+    DeleteRecords may name an offset inside a batch. The leader then keeps that batch, and the log's start is inside it.
+    """
+    for first in answer.batches[:1]:
+        if is_sound(first) and first.position <= answer.log_start_offset < first.next_offset:
+            return first.position
+    return answer.log_start_offset
+
+
+def is_inside_first_batch(log: LogFacts, answer: FetchAnswer, begin: int) -> bool:
+    """Return whether an empty log began inside the batch that is the leader's first: at the log's start, from an answer that did
+    not have this batch.
+    """
+    return log.log_start_offset == log.end_offset and begin < log.end_offset <= answer.log_start_offset
 
 
 def is_of_my_leader(role: Following, answer: FetchAnswer) -> bool:

@@ -102,7 +102,7 @@ def test_a_client_behind_it_checks_the_brokers_names_and_survives_a_killed_leade
 
     def addresses() -> dict[int, tuple[str, int]]:
         try:
-            found = admin.list_topics(timeout=5).brokers.values()
+            found = admin.list_topics(timeout=10).brokers.values()
         except KafkaException:
             return {}
         return {one.id: (one.host, one.port) for one in found}
@@ -112,7 +112,7 @@ def test_a_client_behind_it_checks_the_brokers_names_and_survives_a_killed_leade
     admin.create_topics([NewTopic(TOPIC, 1, 3)])[TOPIC].result(30)
 
     def in_sync() -> int:
-        return len(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].isrs)
+        return len(admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].isrs)
 
     eventually(lambda: in_sync() == 3, within_ms=60_000, what="all replicas in sync")
     lost: list[object] = []
@@ -124,7 +124,7 @@ def test_a_client_behind_it_checks_the_brokers_names_and_survives_a_killed_leade
         assert producer.flush(60) == 0
 
     send(0)
-    brokers[admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].leader].process.kill()
+    brokers[admin.list_topics(TOPIC, timeout=30).topics[TOPIC].partitions[0].leader].process.kill()
     send(100)
     assert lost == []
     consumer = Consumer(words | {"group.id": "g", "auto.offset.reset": "earliest"})

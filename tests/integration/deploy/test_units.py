@@ -173,7 +173,7 @@ def test_what_the_units_start_says_that_it_is_ready_and_works_together(
         "sasl.password": password_of(site.folder / "etc" / "security", "operator"),
     }
     with closing(confluent_kafka.Consumer({**offline, "auto.offset.reset": "earliest"})) as consumer:
-        eventually(lambda: "clicks" in consumer.list_topics(timeout=10).topics, within_ms=30_000, what="the topic mirrored")
+        eventually(lambda: "clicks" in consumer.list_topics(timeout=10).topics, within_ms=60_000, what="the topic mirrored")
         consumer.subscribe(["clicks"])
         found: list[bytes] = []
 
@@ -181,7 +181,7 @@ def test_what_the_units_start_says_that_it_is_ready_and_works_together(
             found.extend(one.value() for one in consumer.consume(100, timeout=0.2) if one.error() is None)  # type: ignore[misc]
             return len(found) >= 100
 
-        eventually(has_all, within_ms=30_000, what="both loggers' events offline")
+        eventually(has_all, within_ms=60_000, what="both loggers' events offline")
     _check_what_they_export(site)
     for name, service in reversed(services.items()):
         os.kill(service.process.pid, signal.SIGTERM)

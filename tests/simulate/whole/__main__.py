@@ -1,7 +1,8 @@
 """Searches for a run in which whole brokers break a promise: `python -m tests.simulate.whole`.
 
 Continues where the last search ended, up to `--until`. `--seed N` plays one run, and shrinks it when it fails.
-`--seconds N` plays seeds from `--from` on for about so long.
+`--seconds N` plays seeds from `--from` on for about so long. `--safeguards N` switches safeguards off, one after the other, and
+tells which of N seeds is the first to notice.
 """
 
 import argparse
@@ -14,8 +15,9 @@ from collections.abc import Sequence
 from multiprocessing import Pool
 from pathlib import Path
 
-from .faults import drawn, told
+from .plans import drawn, told
 from .play import Outcome, play, shrunk
+from .safeguards import SAFEGUARDS, first_noticed
 
 STATE = Path(os.environ.get("HEADRACE_HOME", ".headrace")) / "simulate-whole.json"
 AT_ONCE = 20
@@ -62,6 +64,17 @@ def search(start: int, until: int, workers: int, seconds: float | None = None) -
     return failed
 
 
+def look_at_safeguards(most_seeds: int) -> int:
+    """Return how many are not noticed. Seeds are those of `drawn` with the kinds of faults that the safeguard is about."""
+    unnoticed = 0
+    for name in SAFEGUARDS:
+        found = first_noticed(name, most_seeds)
+        unnoticed += found is None
+        told = f"not in {most_seeds} seeds" if found is None else f"seed {found[0]}, {found[1]}"
+        print(f"without {name!r}: {told}", flush=True)
+    return unnoticed
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Return 0 when every run is right, 1 when one is not."""
     parser = argparse.ArgumentParser(
@@ -72,8 +85,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--until", type=int, default=1_000_000, help="the seed before which to stop (default: 1000000)")
     parser.add_argument("--seconds", type=float, help="stop after about so long")
     parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--safeguards", type=int, metavar="N", help="switch safeguards off, and play at most N seeds for each")
     parser.add_argument("--transcript", type=Path, help="write the transcript of --seed to this file")
     words = parser.parse_args(argv)
+    if words.safeguards is not None:
+        return 1 if look_at_safeguards(words.safeguards) else 0
     if words.seed is None:
         start = words.start
         if start is None:

@@ -20,8 +20,9 @@ class Wrong(Exception):
         self.kind = kind
 
 
-def check_records(history: History, final: Final) -> None:
-    """Raises Wrong."""
+def check_records(history: History, final: Final, starts: Mapping[int, int] | None = None) -> None:
+    """`starts`: by partition where the log begins in the end; what was before has been deleted. Raises Wrong."""
+    starts = starts or {}
     at: dict[bytes, tuple[int, int]] = {}
     for partition, records in final.items():
         offsets = [offset for offset, _ in records]
@@ -36,15 +37,36 @@ def check_records(history: History, final: Final) -> None:
     for value in at:
         if value not in sent:
             raise Wrong("unexpected", f"{value!r} was never sent")
-    _check_acknowledged(history, at)
-    _check_seen(history, final, values)
+    _check_acknowledged(history, at, starts)
+    _check_seen(history, final, values, starts)
     _check_order(history, at)
     for refused in history.refused:
-        raise Wrong("refused", f"{refused}: nothing was ever deleted, and a reader asks for what it was shown")
+        if refused.asked_offset >= starts.get(refused.partition, 0):
+            raise Wrong("refused", f"{refused}: this was not deleted, and a reader asks for what it was shown")
+    for value in history.returned:
+        raise Wrong("returned", f"{value!r} was acknowledged in a topic that was deleted, and read from the next one of its name")
 
 
-def _check_acknowledged(history: History, at: Mapping[bytes, tuple[int, int]]) -> None:
+def check_starts(
+    history: History, starts: Mapping[int, int], high_watermarks: Mapping[int, int], retention_bytes: int | None
+) -> None:
+    """Only what was to be deleted is, and what was deleted stays so. Raises Wrong."""
+    for partition, start in starts.items():
+        mine = [one for one in history.deletions if one.partition == partition]
+        if start < (least := max((one.offset for one in mine if one.is_answered), default=0)):
+            raise Wrong("deleted-records-return", f"partition {partition} begins at {start}, and was deleted before {least}")
+        most = max((one.offset for one in mine), default=0)
+        if retention_bytes is not None:
+            most = max(most, high_watermarks[partition] - retention_bytes)
+        if start > most:
+            raise Wrong("lost-write", f"partition {partition} begins at {start}; nothing after {most} was to be deleted")
+
+
+def _check_acknowledged(history: History, at: Mapping[bytes, tuple[int, int]], starts: Mapping[int, int]) -> None:
     for acknowledged in history.acknowledged:
+        start = starts.get(acknowledged.partition, 0)
+        if start > 0 and acknowledged.base_offset < start:
+            continue  # deleted, or perhaps: a batch that the broker had already is acknowledged without its offset
         for value in acknowledged.values:
             if value not in at:
                 raise Wrong("lost-write", f"{value!r} of {acknowledged}")
@@ -54,15 +76,19 @@ def _check_acknowledged(history: History, at: Mapping[bytes, tuple[int, int]]) -
                 raise Wrong("inconsistent-offsets", f"{acknowledged} is at {found}")
 
 
-def _check_seen(history: History, final: Final, values: Mapping[tuple[int, int], bytes]) -> None:
-    """What a reader saw is there, without a gap: each answer continues the one before."""
+def _check_seen(history: History, final: Final, values: dict[tuple[int, int], bytes], starts: Mapping[int, int]) -> None:
+    """What a reader saw is there, or was deleted, without a gap: each answer continues the one before."""
     place = {partition: {offset: index for index, (offset, _) in enumerate(records)} for partition, records in final.items()}
     next_index: dict[tuple[str, int], int] = {}
     for seen in history.seen:
         for offset, value in seen.records:
-            found = values.get((seen.partition, offset))
+            is_deleted = offset < starts.get(seen.partition, 0)
+            key = seen.partition, offset
+            found = values.setdefault(key, value) if is_deleted else values.get(key)
             if found != value:
                 raise Wrong("inconsistent-offsets", f"{seen.reader} saw {value!r} at {seen.partition}, {offset}: {found!r} now")
+            if is_deleted:
+                continue
             index = place[seen.partition][offset]
             expected = next_index.get((seen.reader, seen.partition), 0)
             if index > expected:

@@ -7,18 +7,20 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from headrace.wire.batch.record_batch import BatchBuilder, iter_batches, iter_records
+from headrace.wire.batch.record_batch import BatchBuilder, crc_matches, iter_batches, iter_records
 from headrace.wire.errors import ErrorCode
 from headrace.wire.messages import control, fetch, produce
 
-from .cluster import BROKERS, PORT, TOPIC, Cluster
+from .cluster import PORT, TOPIC, Cluster
 from .history import Acknowledged, Committed, Found, History, Owned, Refused, Seen, Sent
 from .network import SimulatedSocket
 from .scheduler import Process, SimulatedThread, Simulation
 
+CLIENTS = "clients"
 PARTITIONS = 2
 GROUP = "readers"
 ANSWER_S = 3.0
+LIST_OFFSETS, EARLIEST = 2, -2
 PAUSE_MS = 60.0
 SESSION_MS = 2_000
 DUPLICATE = (ErrorCode.DUPLICATE_SEQUENCE_NUMBER,)
@@ -69,7 +71,7 @@ class Connections:
         return control.decode_response(api_key, version, body)
 
     def any_broker(self) -> int:
-        return self.sim.chance.choice(BROKERS)
+        return self.sim.chance.choice(self.cluster.brokers)
 
     def leader(self, partition: int) -> int | None:
         """Return the leader, asked for if none is known."""
@@ -188,6 +190,8 @@ class Reader(Client):
 
     def __init__(self, cluster: Cluster, process: Process, history: History, name: str, *, partitions: Sequence[int]) -> None:
         self.offsets = dict.fromkeys(partitions, 0)
+        self.starts = dict.fromkeys(partitions, 0)
+        """Where the log began when this reader came there."""
         self.high_watermarks = dict.fromkeys(partitions, -1)
         """Of the last answers."""
         self.idle = dict.fromkeys(partitions, 0)
@@ -217,12 +221,18 @@ class Reader(Client):
         if answer.error_code:
             if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 self.history.refused.append(Refused(self.name, partition, offset, answer.error_code, self.sim.now_ms))
+                self._begin_again(leader, partition)
             self.connections.forget_leader(partition)
             self.pause()
             return
         records: list[tuple[int, bytes]] = []
         end = offset
         for header, batch in iter_batches(answer.records or b""):
+            if not crc_matches(batch, 0, header.size_bytes):
+                self.history.damaged.append(f"{self.name}: {partition}, {header.base_offset}, of {leader}")
+                self.connections.forget_leader(partition)
+                self.pause()
+                break
             for record in iter_records(batch):
                 if record.offset >= offset:
                     records.append((record.offset, record.value or b""))
@@ -233,6 +243,18 @@ class Reader(Client):
             self.history.seen.append(Seen(self.name, partition, offset, tuple(records)))
             self.sim.note(self.name, "saw", partition, offset, len(records), "up to", end)
             self.offsets[partition] = end
+
+    def _begin_again(self, leader: int, partition: int) -> None:
+        """Continue where the log begins, if that is later: records were deleted."""
+        wanted = [{"partition_index": partition, "current_leader_epoch": -1, "timestamp": EARLIEST}]
+        message = {"replica_id": -1, "isolation_level": 0, "topics": [{"name": TOPIC, "partitions": wanted}]}
+        try:
+            answer = self.connections.ask(leader, LIST_OFFSETS, 7, message).topics[0].partitions[0]
+        except Unanswered:
+            return
+        self.sim.note(self.name, "begins", partition, answer.offset, ErrorCode(answer.error_code).name)
+        if not answer.error_code and answer.offset > self.offsets[partition]:
+            self.offsets[partition] = self.starts[partition] = answer.offset
 
 
 class Member(Client):
@@ -346,30 +368,6 @@ class Member(Client):
             return False
         self.history.committed.append(Committed(GROUP, partition, offset, asked_us, self.sim.now_us))
         return True
-
-
-def create_topic(connections: Connections, config: Mapping[str, str]) -> None:
-    """Create the topic, with three replicas of each partition; try until it is there."""
-    configs = [{"name": name, "value": value} for name, value in config.items()]
-    topic = {
-        "name": TOPIC,
-        "num_partitions": PARTITIONS,
-        "replication_factor": len(BROKERS),
-        "assignments": [],
-        "configs": configs,
-    }
-    while True:
-        try:
-            answer = connections.ask(
-                connections.any_broker(), 19, 7, {"topics": [topic], "timeout_ms": 2_000, "validate_only": False}
-            )
-            code = ErrorCode(answer.topics[0].error_code)
-            connections.sim.note("topic created:", code.name)
-            if code in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-                return
-        except Unanswered:
-            pass
-        connections.sim.sleep(100)
 
 
 def _exactly(connection: SimulatedSocket, size: int) -> bytes:

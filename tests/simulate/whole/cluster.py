@@ -8,6 +8,8 @@ from typing import Any
 from headrace.broker.assembly import Assembled, assemble
 from headrace.broker.partitions.identity import identify
 from headrace.broker.settings import broker_settings
+from headrace.coordination import paths
+from headrace.coordination.topic_id import id_word, topic_id
 
 from .disks import Disks
 from .ensemble import Ensemble
@@ -16,7 +18,7 @@ from .network import Network
 from .scheduler import Killed, Process, SimulatedThread, Simulation
 from .zookeeper_client import HOST
 
-BROKERS = (1, 2, 3)
+REPLICAS = 3
 PORT = 9092
 TOPIC = "events"
 FAULTS_OF_OURS = frozenset(
@@ -31,6 +33,8 @@ SETTINGS = (
     "group.min.session.timeout.ms=1000",
     "topic.creation.wait.ms=0",
     "listeners.insecure.allowed=true",
+    # After a start, the age of a segment may be that of its file, which has the real time.
+    "log.retention.ms=-1",
 )
 START_AGAIN_MS = 300
 
@@ -116,12 +120,13 @@ class BrokerHost:
 class Cluster:
     """See the module."""
 
-    def __init__(self, sim: Simulation, disks: Disks, settings: tuple[str, ...] = ()) -> None:
+    def __init__(self, sim: Simulation, disks: Disks, settings: tuple[str, ...] = (), brokers: int = 3) -> None:
         self.sim, self.disks, self.settings = sim, disks, settings
+        self.brokers = range(1, brokers + 1)
         self.network = Network(sim)
         self.ensemble = Ensemble(sim)
         self.hosts: dict[int, BrokerHost] = {}
-        self.boots = dict.fromkeys(BROKERS, 0)
+        self.boots = dict.fromkeys(self.brokers, 0)
         self.disk_ms: dict[int, float] = {}
         self.wall_offsets_ms: dict[int, int] = {}
         self._starts = 0
@@ -197,12 +202,27 @@ class Cluster:
         if broker_id in self.hosts:
             self.hosts[broker_id].process.wall_offset_ms = by_ms
 
+    def damage(self, broker_id: int, topic: str, partition: int, size: int) -> None:
+        """Change a bit. One that no CRC covers needs a majority to be repaired, so there must be three replicas at any time."""
+        is_covered = len(self.brokers) > REPLICAS or size % 4 > 0
+        where = self.disks.flip_a_bit(f"broker-{broker_id}", f"{topic}-{partition}", size, is_covered=is_covered)
+        self.sim.note("damage", broker_id, where)
+
+    def states(self, topic: str = TOPIC) -> dict[int, dict[str, Any]]:
+        """Return ZooKeeper's newest node of each partition of a topic."""
+        nodes = self.ensemble.leader.nodes
+        node = nodes.get(f"/brokers/topics/{topic}")
+        if node is None:
+            return {}
+        made = topic_id(topic, created_zxid=node.zxid, created_ms=node.at_ms)
+        above = paths.replica_states(id_word(made))
+        names = nodes[above].children if above in nodes else ()
+        return {int(name): json.loads(nodes[f"{above}/{name}"].data) for name in names}
+
     def leader_of(self, partition: int) -> int | None:
         """Return the broker that ZooKeeper's newest node of the partition names."""
-        for path, node in self.ensemble.leader.nodes.items():
-            if path.startswith("/replicas/") and path.endswith(f"/{partition}") and path.count("/") == 3:
-                return int(json.loads(node.data)["leader"])
-        return None
+        state = self.states().get(partition)
+        return None if state is None else int(state["leader"])
 
 
 class NotedLog(logging.Handler):

@@ -6,10 +6,11 @@ A process may also die between two operations on its folder: the one that was to
 import os
 import random
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 
@@ -23,6 +24,8 @@ from .scheduler import Killed, Simulation
 
 CHANGES = ("pwrite", "pwritev", "write", "ftruncate", "truncate", "fsync", "fdatasync", "rename", "replace", "unlink", "mkdir")
 OPEN_FILES = 10_000
+HEADER_BYTES, EPOCH_AT, CRC_BEGINS = 61, 12, 21
+"""Of a batch: the length of its header, where its leader epoch is, and where what the CRC covers begins."""
 
 
 class Disks:
@@ -66,6 +69,28 @@ class Disks:
             SyncFolder(each.relative_to(self.root).as_posix()) for each in (folder, *sorted(folder.rglob("*"))) if each.is_dir()
         ]
 
+    def flip_a_bit(self, name: str, log: str, size: int, *, is_covered: bool) -> str:
+        """Change a bit in a closed segment: under a batch's CRC, or else in its leader epoch. Return where."""
+        files = sorted((self.folder(name) / log).glob("*.log"))[:-1]
+        if not files:
+            return "nothing"
+        path = files[size % len(files)]
+        data, at, batches = path.read_bytes(), 0, list[tuple[int, int]]()
+        while at + HEADER_BYTES <= len(data) and (length := int.from_bytes(data[at + 8 : at + 12], "big")) > 0:
+            batches.append((at, at + 12 + length))
+            at += 12 + length
+        if not batches:
+            return "nothing"
+        begin, end = batches[size * 7 % len(batches)]
+        position = begin + (CRC_BEGINS + size * 31 % (end - begin - CRC_BEGINS) if is_covered else EPOCH_AT + size % 4)
+        fd = os.open(path, os.O_WRONLY)
+        try:
+            os.pwrite(fd, bytes([data[position] ^ 1 << size % 8]), position)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        return f"{log}/{path.name} at {position}"
+
     def before_change(self) -> None:
         """Called before each change of a file."""
         thread = self.sim.current
@@ -100,6 +125,13 @@ def disks_of(sim: Simulation, root: Path) -> Iterator[Disks]:
 
         for name in CHANGES:
             patch.setattr(os, name, guarded(getattr(os, name)))
+
+        def real_time(*_: object) -> NoReturn:
+            sim.failure = sim.failure or AssertionError("a simulated broker has asked for the real time")
+            raise sim.failure
+
+        for name in ("sleep", "monotonic", "monotonic_ns"):
+            patch.setattr(time, name, real_time)
         patch.setattr(boot_id, "current", lambda: b"no boot".ljust(16) if sim.current is None else sim.current.process.boot)
         patch.setattr(open_files, "shared", open_files.OpenFiles(OPEN_FILES))
         try:

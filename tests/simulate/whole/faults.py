@@ -1,44 +1,21 @@
-"""What befalls a run: drawn from its seed as a list of faults with their times, of few kinds in each run.
+"""What each kind of fault does to the cluster."""
 
-A fault is a name, a time and two numbers, so that a list stays playable when faults are removed from it.
-"""
-
-import random
 from collections.abc import Callable
-from typing import NamedTuple
 
-from .cluster import BROKERS, Cluster
+from .administration import PREFERRED, UNCLEAN, Administrator
+from .clients import CLIENTS, PARTITIONS
+from .cluster import TOPIC, Cluster
+from .ensemble import SERVERS
+from .plans import MOST_TARGETS, Fault, Plan
 from .zookeeper_client import HOST
-
-RUN_MS = 12_000
-"""How long faults come, after the topic was made. Then all is healed."""
-CLIENTS = "clients"
-
-
-class Fault(NamedTuple):
-    """`target` chooses the broker: 0 to 2 by its number, 3 to 5 the leader of a partition. `size`, 0 to 999: how long or much."""
-
-    name: str
-    at_ms: int
-    target: int
-    size: int
-
-
-class Plan(NamedTuple):
-    """What a seed gives."""
-
-    seed: int
-    settings: tuple[str, ...]
-    config: tuple[tuple[str, str], ...]
-    faults: tuple[Fault, ...]
 
 
 def _chosen(cluster: Cluster, target: int) -> int:
-    if target >= len(BROKERS):
-        leader = cluster.leader_of(target % 2)
-        if leader in BROKERS:
+    if target >= MOST_TARGETS // 2:
+        leader = cluster.leader_of(target % PARTITIONS)
+        if leader in cluster.brokers:
             return leader
-    return BROKERS[target % len(BROKERS)]
+    return cluster.brokers[target % len(cluster.brokers)]
 
 
 def _for_a_while(cluster: Cluster, size: int, begin: Callable[[], None], end: Callable[[], None]) -> None:
@@ -56,7 +33,7 @@ def _kill(cluster: Cluster, broker_id: int, size: int) -> None:
 
 
 def _kill_all(cluster: Cluster, broker_id: int, size: int) -> None:
-    for one in BROKERS:
+    for one in cluster.brokers:
         _down(cluster, one, size * one % 300, cluster.kill)
 
 
@@ -96,14 +73,14 @@ def _cut(cluster: Cluster, size: int, *links: tuple[str, str]) -> None:
 
 
 def _one_way(cluster: Cluster, broker_id: int, size: int) -> None:
-    other = BROKERS[(broker_id + size) % len(BROKERS)]
+    other = cluster.brokers[(broker_id + size) % len(cluster.brokers)]
     _cut(cluster, size, (f"broker-{broker_id}", f"broker-{other}"))
 
 
 def _alone(cluster: Cluster, broker_id: int, size: int) -> None:
     """Cut off from the other brokers, and perhaps from ZooKeeper. Clients reach it."""
     here = f"broker-{broker_id}"
-    others = [f"broker-{other}" for other in BROKERS if other != broker_id]
+    others = [f"broker-{other}" for other in cluster.brokers if other != broker_id]
     others += [HOST] if size % 2 else []
     _cut(cluster, size, *((here, other) for other in others), *((other, here) for other in others))
 
@@ -125,7 +102,7 @@ def _away(cluster: Cluster, broker_id: int, size: int) -> None:
 
 
 def _lag(cluster: Cluster, broker_id: int, size: int) -> None:
-    server = cluster.ensemble.servers[broker_id - 1]
+    server = cluster.ensemble.servers[broker_id % SERVERS]
     cluster.sim.note("server", server.number, "lags")
     _for_a_while(cluster, size, lambda: setattr(server, "lag_ms", 4.0 * size), lambda: setattr(server, "lag_ms", 0.0))
 
@@ -147,6 +124,10 @@ def _slow_network(cluster: Cluster, broker_id: int, size: int) -> None:
     _for_a_while(
         cluster, size, lambda: setattr(network, "slowest_ms", 2.0 + size / 10), lambda: setattr(network, "slowest_ms", 2.0)
     )
+
+
+def _damage(cluster: Cluster, broker_id: int, size: int) -> None:
+    cluster.damage(broker_id, TOPIC, size % PARTITIONS, size)
 
 
 def _clock(cluster: Cluster, broker_id: int, size: int) -> None:
@@ -171,38 +152,28 @@ FAULTS: dict[str, Callable[[Cluster, int, int], None]] = {
     "slow disk": _slow_disk,
     "slow network": _slow_network,
     "clock": _clock,
+    "damage": _damage,
 }
-WEIGHTS = {"kill": 3, "power": 3, "die soon": 3, "pause": 3, "expire": 2, "alone": 2, "lag": 2, "kill all": 0.5, "away": 0.7}
+QUESTIONS: dict[str, Callable[[Administrator, int, int], None]] = {
+    "move": lambda admin, target, size: admin.move(target % PARTITIONS, size),
+    "elect": lambda admin, target, size: admin.elect(PREFERRED),
+    "recover": lambda admin, target, size: admin.elect(UNCLEAN),
+    "delete records": lambda admin, target, size: admin.delete_records(target % PARTITIONS, size),
+}
 
 
-def drawn(seed: int) -> Plan:
-    """Return the plan of a seed: some kinds of faults, not all, so that each run goes deep somewhere."""
-    chance = random.Random(f"plan {seed}")
-    kinds = [name for name in FAULTS if chance.random() < 0.35] or ["kill"]
-    weights = [WEIGHTS.get(name, 1) for name in kinds]
-    count = chance.randint(3, 14)
-    faults = [
-        Fault(name, chance.randrange(RUN_MS), chance.randrange(2 * len(BROKERS)), chance.randrange(1_000))
-        for name in chance.choices(kinds, weights, k=count)
-    ]
-    # Two live members must be asked for power cuts to lose nothing, unless acknowledgements wait for the disk.
-    has_power_cuts = "power" in kinds
-    config = {"segment.bytes": chance.choice(("4096", "16384", "1048576"))}
-    if has_power_cuts or chance.random() < 0.3:
-        config["flush.ack"] = "always"
-    return Plan(seed, (), tuple(sorted(config.items())), tuple(sorted(faults, key=lambda one: one.at_ms)))
-
-
-def arrange(cluster: Cluster, plan: Plan) -> None:
+def arrange(cluster: Cluster, admin: Administrator, plan: Plan) -> None:
     """Let the plan's faults happen, from now on."""
     for fault in plan.faults:
-        cluster.sim.call_in(fault.at_ms, lambda fault=fault: _befall(cluster, fault))  # type: ignore[misc]
+        cluster.sim.call_in(fault.at_ms, lambda fault=fault: _befall(cluster, admin, fault))  # type: ignore[misc]
 
 
-def _befall(cluster: Cluster, fault: Fault) -> None:
-    broker_id = _chosen(cluster, fault.target)
-    cluster.sim.note("fault:", fault.name, broker_id, fault.size)
-    FAULTS[fault.name](cluster, broker_id, fault.size)
+def _befall(cluster: Cluster, admin: Administrator, fault: Fault) -> None:
+    cluster.sim.note("fault:", fault.name, fault.target, fault.size)
+    if fault.name in QUESTIONS:
+        QUESTIONS[fault.name](admin, fault.target, fault.size)
+    else:
+        FAULTS[fault.name](cluster, _chosen(cluster, fault.target), fault.size)
 
 
 def heal(cluster: Cluster) -> None:
@@ -216,11 +187,7 @@ def heal(cluster: Cluster) -> None:
     for server in ensemble.servers:
         server.lag_ms = 0.0
         server.catch_up(len(ensemble.log))
-    for broker_id in BROKERS:
+    for broker_id in cluster.brokers:
         cluster.set_disk_ms(broker_id, 3.0)
         cluster.resume(broker_id)
         cluster.start(broker_id)
-
-
-def told(plan: Plan) -> str:
-    return "\n".join(f"  {one.at_ms:6} ms {one.name}, broker {one.target}, size {one.size}" for one in plan.faults)

@@ -30,13 +30,21 @@ class Seen(NamedTuple):
 
 
 class Refused(NamedTuple):
-    """An answer that no reader of committed records may get."""
+    """OFFSET_OUT_OF_RANGE: the reader was behind the log's start. It began there again."""
 
     reader: str
     partition: int
     asked_offset: int
     error_code: int
     at_ms: int
+
+
+class Deletion(NamedTuple):
+    """DeleteRecords was asked for, or was answered: records before `offset` are deleted."""
+
+    partition: int
+    offset: int
+    is_answered: bool
 
 
 class Owned(NamedTuple):
@@ -80,6 +88,13 @@ class History:
         self.acknowledged: list[Acknowledged] = []
         self.seen: list[Seen] = []
         self.refused: list[Refused] = []
+        self.damaged: list[str] = []
+        """Batches that a reader got and whose CRC was wrong."""
+        self.deletions: list[Deletion] = []
+        self.returned: list[bytes] = []
+        """Records of a deleted topic that were read from a later one."""
+        self.short_reads = 0
+        """Answers with records of the topic that is deleted again and again."""
         self.owned: list[Owned] = []
         self.committed: list[Committed] = []
         self.found: list[Found] = []

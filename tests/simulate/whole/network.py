@@ -254,7 +254,7 @@ class SimulatedSocket:
 
     def _has_news(self) -> None:
         if self.poller is not None:
-            self.poller.notify()
+            self.poller.notify(self.fd)
         waiting, self._waiting = self._waiting, []
         for thread in waiting:
             self.network.sim.wake(thread)
@@ -305,7 +305,7 @@ class SimulatedListener:
         theirs.peer, ours.peer = ours, theirs
         self._queue.append(ours)
         if self.poller is not None:
-            self.poller.notify()
+            self.poller.notify(self.fd)
         return theirs
 
     def accept(self) -> tuple[SimulatedSocket, tuple[str, int]]:

@@ -9,18 +9,30 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from .checkers import Final, Wrong, check_files, check_groups, check_records
-from .clients import PARTITIONS, Client, Connections, Member, Producer, Reader, create_topic
-from .cluster import BROKERS, TOPIC, Cluster, NotedLog
+from headrace.wire.errors import ErrorCode
+
+from .administration import Administrator, create_topic
+from .checkers import Wrong, check_files, check_groups, check_records, check_starts
+from .clients import CLIENTS, PARTITIONS, Client, Connections, Member, Producer, Reader
+from .cluster import TOPIC, Cluster, NotedLog
 from .disks import disks_of
-from .faults import CLIENTS, RUN_MS, Plan, arrange, heal, told
+from .faults import arrange, heal
 from .history import History
+from .plans import Plan
 from .scheduler import MS, Process, SimulatedThread, Simulation
+from .short_topic import NAME, ShortTopic
 
 BEGIN_MS = 30_000
 """When the topic must be there at the latest."""
 HEAL_MS = 60_000
 """How long a healed cluster may take until everything is answered and read."""
+LAST_MS = 2_000
+"""Between the last fault and the end of all."""
+SETTLE_MS = 2_000
+RETENTION_MS = 3_000
+"""Until retention has nothing more to delete."""
+LAST_IDLE = 5
+"""Answers without a record that end the last reading."""
 SHM = Path("/dev/shm")
 
 
@@ -58,7 +70,7 @@ def play(plan: Plan, folder: Path | None = None) -> Outcome:
     cluster: Cluster | None = None
     try:
         with disks_of(sim, base / "disks") as disks:
-            cluster = Cluster(sim, disks, plan.settings)
+            cluster = Cluster(sim, disks, plan.settings, plan.brokers)
             try:
                 _play(sim, cluster, history, plan)
             except Exception as error:
@@ -106,13 +118,17 @@ def takeovers(cluster: Cluster) -> int:
 
 
 def _play(sim: Simulation, cluster: Cluster, history: History, plan: Plan) -> None:
-    for broker_id in BROKERS:
+    for broker_id in cluster.brokers:
         cluster.start(broker_id)
     clients = Process(sim, CLIENTS, CLIENTS)
     is_made: list[bool] = []
 
     def make() -> None:
-        create_topic(Connections(cluster, clients), dict(plan.config))
+        code = None
+        while code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
+            code = create_topic(Connections(cluster, clients), TOPIC, PARTITIONS, dict(plan.config))
+            sim.note("topic created:", None if code is None else code.name)
+            sim.sleep(100)
         is_made.append(True)
 
     SimulatedThread(clients, make, "make the topic").start()
@@ -120,13 +136,15 @@ def _play(sim: Simulation, cluster: Cluster, history: History, plan: Plan) -> No
     running: list[Client] = [Producer(cluster, clients, history, f"producer-{number}") for number in (1, 2)]
     running += [Reader(cluster, clients, history, f"reader-{number}", partitions=range(PARTITIONS)) for number in (1, 2)]
     running += [Member(cluster, clients, history, f"member-{number}") for number in (1, 2)]
+    if plan.has_short_topic:
+        running.append(ShortTopic(cluster, clients, history, NAME))
     sim.run(sim.now_us + 1_000 * MS)
-    arrange(cluster, plan)
-    sim.run(sim.now_us + (RUN_MS + 2_000) * MS)
+    arrange(cluster, Administrator(cluster, clients, history), plan)
+    sim.run(sim.now_us + (max((fault.at_ms for fault in plan.faults), default=0) + LAST_MS) * MS)
     sim.note("heal")
     heal(cluster)
     # Clients continue for a while, so that what was under way is settled while there is traffic.
-    sim.run(sim.now_us + 2_000 * MS)
+    sim.run(sim.now_us + SETTLE_MS * MS)
     for one in running:
         if not isinstance(one, Reader):
             one.is_ending = True
@@ -136,53 +154,84 @@ def _play(sim: Simulation, cluster: Cluster, history: History, plan: Plan) -> No
     for one in running:
         one.is_ending = True
     _until(sim, HEAL_MS, lambda: all(one.is_done for one in running), "readers to end")
-    final, watermarks = _final(sim, cluster, clients)
-    check_records(history, final)
+    if plan.retention_bytes is not None:
+        sim.run(sim.now_us + RETENTION_MS * MS)
+    _check(sim, cluster, clients, history, plan)
+
+
+def _check(sim: Simulation, cluster: Cluster, clients: Process, history: History, plan: Plan) -> None:
+    """Raises Wrong."""
+    last = _last_reader(sim, cluster, clients)
+    if not plan.is_damaged:
+        for what in history.damaged:
+            raise Wrong("damaged", what)
+    check_starts(history, last.starts, last.high_watermarks, plan.retention_bytes)
+    final: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in range(PARTITIONS)}
+    for seen in last.history.seen:
+        final[seen.partition] += seen.records
+    check_records(history, final, last.starts)
     check_groups(history, cluster.ensemble.log)
     _until(sim, HEAL_MS, lambda: _is_whole(cluster), "all replicas to be in sync")
+    for partition, state in cluster.states().items():
+        if state["lost"]:
+            raise Wrong("needless-recovery", f"partition {partition}: {state['lost']} was given up, and all had it")
     sim.run(sim.now_us + 1_000 * MS)
-    for partition, high_watermark in watermarks.items():
-        folders = {broker_id: cluster.disks.folder(f"broker-{broker_id}") / f"{TOPIC}-{partition}" for broker_id in BROKERS}
-        check_files(folders, high_watermark)
+    if plan.is_damaged:
+        _until(
+            sim,
+            HEAL_MS,
+            lambda: _why_different(cluster, last) is None,
+            "damage to be repaired",
+            lambda: _why_different(cluster, last),
+        )
+    elif (wrong := _why_different(cluster, last)) is not None:
+        raise wrong
 
 
-def _final(sim: Simulation, cluster: Cluster, clients: Process) -> tuple[Final, dict[int, int]]:
-    """Read everything again, with a fresh reader."""
-    history = History()
-    reader = Reader(cluster, clients, history, "last reader", partitions=range(PARTITIONS))
+def _why_different(cluster: Cluster, last: Reader) -> Wrong | None:
+    for partition, state in cluster.states().items():
+        folders = {one: cluster.disks.folder(f"broker-{one}") / f"{TOPIC}-{partition}" for one in state["replicas"]}
+        try:
+            check_files(folders, last.high_watermarks[partition])
+        except Wrong as wrong:
+            return wrong
+    return None
+
+
+def _last_reader(sim: Simulation, cluster: Cluster, clients: Process) -> Reader:
+    """Read everything again, with a fresh reader that has a history of its own."""
+    reader = Reader(cluster, clients, History(), "last reader", partitions=range(PARTITIONS))
     _until(
         sim,
         HEAL_MS,
         lambda: all(
-            reader.idle[partition] >= 5 and reader.offsets[partition] >= reader.high_watermarks[partition]
+            reader.idle[partition] >= LAST_IDLE and reader.offsets[partition] >= reader.high_watermarks[partition]
             for partition in reader.offsets
         ),
         "everything to be read",
     )
     reader.is_ending = True
     _until(sim, HEAL_MS, lambda: reader.is_done, "the last reader to end")
-    for refused in history.refused:
-        raise Wrong("refused", f"{refused} of the last reader")
-    final: dict[int, list[tuple[int, bytes]]] = {partition: [] for partition in range(PARTITIONS)}
-    for seen in history.seen:
-        final[seen.partition] += seen.records
-    return final, dict(reader.high_watermarks)
+    for refused in reader.history.refused:
+        if refused.asked_offset >= reader.starts[refused.partition]:
+            raise Wrong("refused", f"{refused} of the last reader")
+    return reader
 
 
 def _is_whole(cluster: Cluster) -> bool:
-    states = [
-        json.loads(node.data)
-        for path, node in cluster.ensemble.leader.nodes.items()
-        if path.startswith("/replicas/") and path.count("/") == 3
-    ]
-    return len(states) == PARTITIONS and all(len(state["members"]) == len(BROKERS) for state in states)
+    states = cluster.states()
+    return len(states) == PARTITIONS and all(
+        not state["targets"] and {int(one[0]) for one in state["members"]} == set(state["replicas"]) for state in states.values()
+    )
 
 
-def _until(sim: Simulation, within_ms: int, is_so: Callable[[], bool], what: str) -> None:
+def _until(
+    sim: Simulation, within_ms: int, is_so: Callable[[], bool], what: str, why_not: Callable[[], object] = lambda: ""
+) -> None:
     deadline_us = sim.now_us + within_ms * MS
     while not is_so():
         if sim.now_us >= deadline_us:
-            raise Wrong("liveness", f"{within_ms} ms were not enough for {what}")
+            raise Wrong("liveness", f"{within_ms} ms were not enough for {what} {why_not() or ''}")
         sim.run(sim.now_us + 50 * MS)
 
 
@@ -206,6 +255,3 @@ def shrunk(plan: Plan, fails: Callable[[Plan], bool], *, most_plays: int = 200) 
                 at += size
         size //= 2
     return plan._replace(faults=tuple(faults))
-
-
-__all__ = ["Outcome", "failure_of", "play", "shrunk", "told"]

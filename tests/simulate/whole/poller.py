@@ -23,19 +23,23 @@ class SimulatedPoller:
     def __init__(self, network: Network, process: Process) -> None:
         self._network, self._process = network, process
         self._masks: dict[int, int] = {}
+        self._hot: dict[int, None] = {}
+        """Descriptors that may have events: looked at by each poll until they have none."""
         self._is_woken = False
         self._waiting: SimulatedThread | None = None
 
     def register(self, fd: int, mask: int) -> None:
         self._masks[fd] = mask
         self._network.sockets[fd].poller = self
-        self.notify()
+        self.notify(fd)
 
     def modify(self, fd: int, mask: int) -> None:
         self._masks[fd] = mask
+        self._hot[fd] = None
 
     def unregister(self, fd: int) -> None:
         del self._masks[fd]
+        self._hot.pop(fd, None)
 
     def poll(self, within_s: float, most: int) -> list[tuple[int, int]]:
         sim = self._process.sim
@@ -51,25 +55,34 @@ class SimulatedPoller:
 
     def wake(self) -> None:
         self._is_woken = True
-        self.notify()
+        self._notify()
 
     def drain(self) -> None:
         self._is_woken = False
 
     def close(self) -> None:
         self._masks.clear()
+        self._hot.clear()
 
-    def notify(self) -> None:
+    def notify(self, fd: int) -> None:
+        """Something has happened at this descriptor."""
+        self._hot[fd] = None
+        self._notify()
+
+    def _notify(self) -> None:
         if self._waiting is not None:
             self._process.sim.wake(self._waiting)
 
     def _ready(self) -> list[tuple[int, int]]:
+        """Hot."""
         found = [(self.wake_fd, EPOLLIN)] if self._is_woken else []
-        sockets = self._network.sockets
-        for fd, mask in self._masks.items():
-            one = sockets.get(fd)
-            if one is not None and (events := one.events(mask)):
+        sockets, masks = self._network.sockets, self._masks
+        for fd in list(self._hot):
+            one, mask = sockets.get(fd), masks.get(fd)
+            if one is not None and mask is not None and (events := one.events(mask)):
                 found.append((fd, events))
+            else:
+                del self._hot[fd]
         return found
 
 

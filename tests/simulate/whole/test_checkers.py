@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from .checkers import Final, Wrong, check_files, check_groups, check_records
+from .checkers import Final, Wrong, check_files, check_groups, check_records, check_starts
 from .ensemble import Act, Transaction
-from .history import Acknowledged, Committed, Found, History, Owned, Refused, Seen, Sent
+from .history import Acknowledged, Committed, Deletion, Found, History, Owned, Refused, Seen, Sent
 
 OFFSETS = "/consumers/readers/offsets/events/0"
 
@@ -64,6 +64,10 @@ def refuse(history: History, final: dict[int, list[tuple[int, bytes]]]) -> None:
     history.refused.append(Refused("reader", 0, 20, 1, 0))
 
 
+def bring_back(history: History, final: dict[int, list[tuple[int, bytes]]]) -> None:
+    history.returned.append(b"a")
+
+
 @pytest.mark.parametrize(
     ("plant", "kind"),
     [
@@ -76,6 +80,7 @@ def refuse(history: History, final: dict[int, list[tuple[int, bytes]]]) -> None:
         (reorder, "nonmonotonic-send"),
         (invent, "unexpected"),
         (refuse, "refused"),
+        (bring_back, "returned"),
     ],
 )
 def test_a_planted_fault_is_found(plant: Callable[[History, Final], None], kind: str) -> None:
@@ -84,6 +89,30 @@ def test_a_planted_fault_is_found(plant: Callable[[History, Final], None], kind:
     with pytest.raises(Wrong) as found:
         check_records(history, final)
     assert found.value.kind == kind
+
+
+def test_what_was_deleted_may_be_gone_and_nothing_else() -> None:
+    history, final = right()
+    history.refused.append(Refused("reader", 0, 0, 1, 0))
+    del final[0][0]
+    check_records(history, final, {0: 10})
+    history.seen.append(Seen("other reader", 0, 0, ((0, b"x"),)))
+    with pytest.raises(Wrong, match="inconsistent-offsets"):
+        check_records(history, final, {0: 10})
+
+
+def test_a_log_that_begins_where_no_deletion_was_asked_for_is_found() -> None:
+    history = History()
+    history.deletions += [Deletion(0, 10, is_answered=True), Deletion(0, 20, is_answered=False)]
+    for start in (10, 20):
+        check_starts(history, {0: start}, {0: 100}, None)
+    check_starts(history, {0: 60}, {0: 100}, 40)
+    with pytest.raises(Wrong, match="deleted-records-return"):
+        check_starts(history, {0: 9}, {0: 100}, None)
+    with pytest.raises(Wrong, match="lost-write"):
+        check_starts(history, {0: 21}, {0: 100}, None)
+    with pytest.raises(Wrong, match="lost-write"):
+        check_starts(history, {0: 61}, {0: 100}, 40)
 
 
 def test_a_partition_that_two_members_of_a_generation_own_is_found() -> None:

@@ -6,16 +6,12 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-
-from .faults import Fault, Plan, drawn
-from .play import failure_of, play, shrunk
+from .plans import Fault, Plan, drawn
+from .play import play, shrunk
 
 START = int(os.environ.get("HEADRACE_SIMULATE_FROM") or 0)
 MOST_SEEDS, LEAST_SEEDS, BUDGET_S = 20, 2, 20.0
 """Runs are played until the time is over. So a slow machine plays fewer, and is late by one run at most."""
-KNOWN = {128: "a link that was made again was taken for an earlier connection"}
-"""Seeds that have found a fault."""
 
 
 def test_nothing_breaks_in_whole_brokers() -> None:
@@ -35,20 +31,16 @@ def test_nothing_breaks_in_whole_brokers() -> None:
     assert commits > 10 * played
 
 
-@pytest.mark.parametrize("seed", KNOWN)
-def test_what_a_seed_has_found_stays_mended(seed: int) -> None:
-    assert failure_of(drawn(seed)) is None, KNOWN[seed]
-
-
 def test_a_seed_gives_the_same_transcript_to_the_byte(tmp_path: Path) -> None:
-    """In processes whose strings have other hashes, and behind another run."""
+    """In processes whose strings have other hashes, and behind another run. The seed has moves, damage, and questions."""
     told = []
     for number in ("1", "2"):
         transcript = tmp_path / number
-        words = [sys.executable, "-m", "tests.simulate.whole", "--seed", "8", "--transcript", str(transcript)]
+        words = [sys.executable, "-m", "tests.simulate.whole", "--seed", "7", "--transcript", str(transcript)]
         subprocess.run(words, env={**os.environ, "PYTHONHASHSEED": number}, check=True, timeout=300, capture_output=True)
         told.append(transcript.read_bytes())
-    here = play(drawn(8)).transcript
+    play(drawn(9))
+    here = play(drawn(7)).transcript
     assert told[0] == told[1] == ("\n".join(here) + "\n").encode()
 
 

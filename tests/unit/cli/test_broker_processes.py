@@ -74,6 +74,7 @@ def test_numbers_that_cannot_count_up_are_refused(count: int, flags: dict[str, o
 NOTES = "import os, signal, sys; open(sys.argv[1], 'a').write('x'); code = int(sys.argv[2])\n"
 NOTES_AND_ENDS = f"{NOTES}sys.exit(code)"
 WAITS = f"{NOTES}signal.signal(15, lambda *_: sys.exit(code)); open(sys.argv[1], 'a').write('y'); signal.pause()"
+HAS_NO_HANDLER = f"{NOTES}signal.pause()"
 DEAF = f"{NOTES}signal.signal(15, signal.SIG_IGN); open(sys.argv[1], 'a').write('y')\nwhile True: signal.pause()"
 
 
@@ -114,9 +115,10 @@ def test_a_broker_that_ends_is_started_again_and_the_others_stay(
     assert starts(stays) == 1
 
 
-def test_wrong_settings_of_one_end_all(tmp_path: Path) -> None:
-    run = Run((NOTES_AND_ENDS, tmp_path / "wrong", 2), (WAITS, tmp_path / "stays", 0))
-    assert run.ended() == 2
+@pytest.mark.parametrize("other", [WAITS, HAS_NO_HANDLER], ids=["stops", "dies of the signal"])
+def test_wrong_settings_of_one_end_all(tmp_path: Path, other: str) -> None:
+    run = Run((NOTES_AND_ENDS, tmp_path / "wrong", 2), (other, tmp_path / "stays", 0))
+    assert run.ended() == 2, "also where another one was still starting, and the signal ended it with 15"
     assert starts(tmp_path / "wrong") == 1
 
 

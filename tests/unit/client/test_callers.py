@@ -20,7 +20,6 @@ from starlette.routing import Route
 
 from headrace.broker.logins.login import Login
 from headrace.broker.rights.rule import CLUSTER_NAME, Operation, Pattern, Permission, Resource, Rule
-from headrace.client import callers as callers_module
 from headrace.client.callers import LONGEST_AGE_MS, MOST_CALLERS, READ, Callers
 from headrace.client.connection.connection import Connection
 from headrace.client.topic_logins import TopicLogins
@@ -53,16 +52,21 @@ class HandClock:
         self.at_ms += for_ms
 
 
-class Counting(Callers):
-    """Counts the logins that are under way at once."""
+class Held(Callers):
+    """Counts the logins that are under way at once, and holds them."""
 
     under_way = most = 0
+
+    def __init__(self, bootstrap: str, clock: HandClock) -> None:
+        super().__init__(bootstrap, clock=clock)
+        self.may_end = threading.Event()
 
     def _logged_in(self, shown: Any) -> Connection:
         with self._lock:
             self.under_way += 1
             self.most = max(self.most, self.under_way)
         try:
+            self.may_end.wait(60)
             return super()._logged_in(shown)
         finally:
             with self._lock:
@@ -190,13 +194,13 @@ def test_at_most_64_callers_are_remembered_and_those_in_use_end_first(
     callers: Callers, broker: LoginBroker, endpoint: TokenEndpoint
 ) -> None:
     shown = [f"Bearer {endpoint.token_for(f'u{number}', life_s=600)}" for number in range(MOST_CALLERS + 6)]
-    before = len(broker.server._connections)
+    eventually(lambda: not broker.server._connections, within_ms=60_000, what="the connections of other tests are gone")
     with ExitStack() as stack:
         inside = [stack.enter_context(callers.admitted(one, "127.0.0.1")) for one in shown]
         assert [one.name for one in inside] == [f"u{number}" for number in range(len(shown))]
         assert not any(one.may(READ, TOPIC) for one in inside), "each still has its connection"
     assert len(callers._callers) == MOST_CALLERS
-    eventually(lambda: len(broker.server._connections) - before == MOST_CALLERS, within_ms=60_000, what="others are closed")
+    eventually(lambda: len(broker.server._connections) == MOST_CALLERS, within_ms=60_000, what="others are closed")
     accepted = broker.server.accepted_count
     with callers.admitted(shown[-1], "127.0.0.1"):
         assert broker.server.accepted_count == accepted, "the newest are remembered"
@@ -204,24 +208,23 @@ def test_at_most_64_callers_are_remembered_and_those_in_use_end_first(
         assert broker.server.accepted_count == accepted + 1, "the oldest has logged in again"
 
 
-def test_a_broker_that_does_not_answer_holds_at_most_64_logins_and_no_health(
-    monkeypatch: pytest.MonkeyPatch, clock: HandClock
-) -> None:
-    monkeypatch.setattr(callers_module, "TIMEOUT_MS", 1_500)
-    silent = socket.create_server(("127.0.0.1", 0), backlog=1_000)
-    callers = Counting(f"127.0.0.1:{silent.getsockname()[1]}", clock=clock)
+def test_a_broker_that_does_not_answer_holds_at_most_64_logins_and_no_health(clock: HandClock) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        callers = Held(f"127.0.0.1:{taken.getsockname()[1]}", clock)
     statuses: list[int] = []
-    with silent, _served(callers) as port:
-        asking = [
-            threading.Thread(target=lambda n=number: statuses.append(_get(port, "/topics", _basic(f"u{n}", "secret"))[0]))  # type: ignore[misc]
-            for number in range(LOGIN_THREADS + 20)
-        ]
+    with _served(callers) as port:
+
+        def ask(number: int) -> None:
+            statuses.append(_get(port, "/topics", _basic(f"u{number}", "secret"))[0])
+
+        asking = [threading.Thread(target=ask, args=(number,)) for number in range(LOGIN_THREADS + 20)]
         for one in asking:
             one.start()
+        eventually(lambda: callers.under_way == LOGIN_THREADS, within_ms=60_000, what="as many logins as there may be")
         assert _get(port, "/healthz", None)[0] == 200
+        callers.may_end.set()
         for one in asking:
             one.join(60)
-        assert _get(port, "/healthz", None)[0] == 200
     assert statuses == [503] * len(asking)
     assert callers.most == LOGIN_THREADS
 
@@ -284,7 +287,7 @@ def _forget_failures(broker: LoginBroker) -> None:
     """Make the broker forget what it counted: it sees the service's address, and has the same limit."""
 
     def forget() -> None:
-        (guard,) = [one.peer.guard for one in broker.server._connections.values() if isinstance(one.peer.guard, Login)]
+        guard, *_ = [one.peer.guard for one in broker.server._connections.values() if isinstance(one.peer.guard, Login)]
         guard._shared.failures._counted.clear()
 
     with broker.client() as client:

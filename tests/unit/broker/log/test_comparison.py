@@ -251,3 +251,14 @@ def test_a_sidecar_that_was_being_written_during_a_repair_is_written_again(tmp_p
     fresh.run_to_end()
     again = open_log(tmp_path / "events-0", segment_bytes=300, index_interval_bytes=1)
     assert (again.bad_ranges, fetched(again)) == ([], made)
+
+
+def test_what_was_deleted_is_damage_no_more(tmp_path: Path) -> None:
+    log = twelve_batches(tmp_path, segment_bytes=10_000)
+    made = fetched(log)
+    bad = BadRange(made[2][0].position, made[3][0].position, "differs")
+    assert log.comparison.note_bad(bad)
+    log.advance_start(bad.to_offset - 1, NOW_MS)
+    assert log.bad_ranges == [bad]
+    log.advance_start(bad.to_offset, NOW_MS)
+    assert log.bad_ranges == []

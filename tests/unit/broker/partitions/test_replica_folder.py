@@ -239,3 +239,14 @@ def test_a_start_number_that_others_raise_on_and_on_is_given_up(tmp_path: Path) 
     numbers.fates = ["unsure, landed"] * 20
     with pytest.raises(CoordinationError, match="its own id"):
         lives(tmp_path, numbers)
+
+
+def test_a_replica_begins_empty_twice_in_one_millisecond(tmp_path: Path) -> None:
+    """The second folder that is put aside had the name of the first, and the replica stopped."""
+    replica = opened(tmp_path)
+    replica.begin_empty(100, ())
+    replica.begin_empty(80, ())
+    assert replica.log.log_end_offset == 80
+    aside = sorted(path.name for path in tmp_path.glob("events-0.cut.*"))
+    assert aside == [f"events-0.cut.{NOW_MS}", f"events-0.cut.{NOW_MS + 1}"]
+    replica.close()

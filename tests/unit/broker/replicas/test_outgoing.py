@@ -1,6 +1,9 @@
 """What a leader sends to one follower, and when."""
 
+from pathlib import Path
+
 from headrace.broker.replicas.outgoing import RESEND_MS, WINDOW_BYTES, Outgoing
+from tests.support.small_logs import NOW_MS, fetched, twelve_batches
 
 
 def test_what_is_under_way_is_not_sent_again_for_a_while() -> None:
@@ -47,3 +50,18 @@ def test_a_new_log_start_is_told() -> None:
     out.sent(100, 100, 0, 0)
     assert not out.has_news(100, 100, 0)
     assert out.has_news(100, 100, 50)
+
+
+def test_a_follower_that_lacks_what_was_deleted_gets_the_first_batch_that_is_kept(tmp_path: Path) -> None:
+    """DeleteRecords may name an offset inside a batch: an empty log must begin where that batch does."""
+    log = twelve_batches(tmp_path, segment_bytes=300)
+    kept = fetched(log)[5][0]
+    log.advance_start(kept.position + 1, NOW_MS)
+    out = Outgoing()
+    out.asked(0, 1_000)
+    data, first, end = out.read(log, 1)
+    assert (first, end) == (kept.position, kept.next_offset)
+    out.asked(kept.position, 2_000)
+    assert out.read(log, 1) == (data, first, end)
+    log.advance_start(log.log_end_offset, NOW_MS)
+    assert out.read(log, 1) == (b"", -1, kept.position)

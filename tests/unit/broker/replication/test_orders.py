@@ -6,7 +6,18 @@ from headrace.broker.replication.events import AnswerReceived, LogChanged, NodeR
 from headrace.broker.replication.facts import BatchFacts, FetchAnswer, LogFacts
 from headrace.broker.replication.lives import Lives
 from headrace.broker.replication.model import step
-from headrace.broker.replication.orders import Append, AppendCopied, AskSwap, BeginEpoch, Cut, Note, Order, Refuse
+from headrace.broker.replication.orders import (
+    AdvanceStart,
+    Append,
+    AppendCopied,
+    AskSwap,
+    BeginEmpty,
+    BeginEpoch,
+    Cut,
+    Note,
+    Order,
+    Refuse,
+)
 from headrace.broker.replication.replica import Following, Leading, Replica, TakingOver
 from headrace.broker.replication.state import EpochStart, Member, State
 from headrace.broker.replication.swaps import Answer, Swap
@@ -85,3 +96,55 @@ def test_a_process_that_was_started_again_stops_and_answers_all() -> None:
     _, orders = step(stopped, Produce(token=1))
     assert [type(order) for order in orders] == [Refuse]
     assert not [order for order in orders if isinstance(order, AskSwap)]
+
+
+def following(log: LogFacts) -> Replica:
+    one, _ = step(replace(replica(), log=log), NodeRead(state=NODE, is_synced=True))
+    assert isinstance(one.role, Following)
+    return one
+
+
+def answer(*, fetch_offset: int, log_start_offset: int, batches: tuple[BatchFacts, ...] = ()) -> AnswerReceived:
+    facts = FetchAnswer(
+        topic_id="t",
+        leader=1,
+        leader_epoch=1,
+        fetch_offset=fetch_offset,
+        batches=batches,
+        epochs=FIRST,
+        gaps=(),
+        high_watermark=70,
+        log_start_offset=log_start_offset,
+    )
+    return AnswerReceived(answer=facts)
+
+
+KEPT = BatchFacts(position=50, next_offset=70, crc=1)
+
+
+def test_a_log_begins_where_the_first_batch_does_that_the_leader_has_kept() -> None:
+    """DeleteRecords may name an offset inside a batch (found by seed 9 of the whole brokers)."""
+    one = following(LogFacts(end_offset=40, flushed_offset=40, epochs=FIRST, last_crc=7))
+    _, orders = step(one, answer(fetch_offset=40, log_start_offset=60, batches=(KEPT,)))
+    assert [order for order in orders if isinstance(order, BeginEmpty)] == [BeginEmpty(at_offset=50, epochs=FIRST)]
+
+
+def test_an_empty_log_inside_the_leaders_first_batch_begins_again_before_it() -> None:
+    one = following(LogFacts(log_start_offset=60, end_offset=60, flushed_offset=60, epochs=FIRST))
+    _, orders = step(one, answer(fetch_offset=60, log_start_offset=60, batches=(KEPT,)))
+    assert BeginEmpty(at_offset=50, epochs=FIRST) in orders
+
+
+def test_an_unsound_batch_says_nothing_of_where_a_log_begins() -> None:
+    one = following(LogFacts(end_offset=40, flushed_offset=40, epochs=FIRST, last_crc=7))
+    damaged = replace(KEPT, is_sound=False)
+    _, orders = step(one, answer(fetch_offset=40, log_start_offset=60, batches=(damaged,)))
+    assert BeginEmpty(at_offset=60, epochs=FIRST) in orders
+
+
+def test_a_damaged_replica_deletes_what_its_leader_has_deleted_and_copies_nothing() -> None:
+    """What was damaged may be deleted by then, and no other replica could repair it."""
+    one = following(LogFacts(end_offset=40, flushed_offset=40, epochs=FIRST, last_crc=7, is_damaged=True))
+    more = BatchFacts(position=40, next_offset=50, crc=2)
+    _, orders = step(one, answer(fetch_offset=40, log_start_offset=30, batches=(more,)))
+    assert [order for order in orders if isinstance(order, AdvanceStart | AppendCopied)] == [AdvanceStart(to_offset=30)]

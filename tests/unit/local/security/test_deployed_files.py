@@ -2,8 +2,12 @@
 service sees those of its own role alone, and no secret is in a command or a variable.
 """
 
+import http.server
 import re
 import ssl
+import subprocess
+import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -239,8 +243,33 @@ def test_the_manifests_name_files_that_their_own_command_makes(tmp_path: Path) -
     assert is_named("audit", names_in(folder, "audit"))
 
 
-def test_a_file_with_key_and_certificate_serves_https(folder: Path) -> None:
-    """`--tls-cert` and `--tls-key` name the same file."""
-    for role in ("registry", "audit", "console"):
-        store = folder / role / "keystore.pem"
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(store, store)
+class Healthy(http.server.BaseHTTPRequestHandler):
+    """Answers 200 on /healthz."""
+
+    def do_GET(self) -> None:
+        self.send_response(200 if self.path == "/healthz" else 503)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("role", ["registry", "audit", "console", None])
+def test_a_health_check_asks_over_tls_where_the_page_is_served_so(folder: Path, role: str | None) -> None:
+    """`--tls-cert` and `--tls-key` name the same file. Without a role the page is served in the clear."""
+    server = http.server.HTTPServer(("127.0.0.1", 0), Healthy)
+    if role is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(folder / role / "keystore.pem", folder / role / "keystore.pem")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    serving = threading.Thread(target=server.serve_forever, daemon=True)
+    serving.start()
+    try:
+        address = f"http://127.0.0.1:{server.server_port}"
+        probe = [sys.executable, "-I", str(DEPLOY / "containers" / "probe.py")]
+        codes = [subprocess.run([*probe, address + path], capture_output=True).returncode for path in ("/healthz", "/other")]
+    finally:
+        server.shutdown()
+        serving.join()
+        server.server_close()
+    assert codes == [0, 1]

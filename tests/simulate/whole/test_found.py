@@ -1,0 +1,38 @@
+"""Runs that failed once, shrunk: each is a fault that the search found, and is mended. See decision 87."""
+
+import pytest
+
+from .plans import Fault, Plan
+from .play import failure_of
+
+FOUND = {
+    "a link that was made again was taken for an earlier connection": Plan(
+        seed=128,
+        settings=(),
+        config=(("flush.ack", "always"), ("segment.bytes", "16384")),
+        faults=(
+            Fault("die soon", 38, 0, 372),
+            Fault("pause", 137, 2, 943),
+            Fault("clock", 1_689, 4, 641),
+            Fault("alone", 3_156, 1, 995),
+            Fault("clock", 7_029, 3, 49),
+        ),
+    ),
+    "a follower began empty inside the leader's first batch, and never caught up": Plan(
+        seed=9,
+        settings=(),
+        config=(("segment.bytes", "16384"),),
+        faults=(Fault("pause", 1_471, 2, 520), Fault("delete records", 3_803, 2, 837)),
+    ),
+    "damage that the leader had deleted was never repaired": Plan(
+        seed=2,
+        settings=("log.retention.check.interval.ms=700",),
+        config=(("retention.bytes", "16384"), ("segment.bytes", "4096")),
+        faults=(Fault("power", 2_327, 0, 473), Fault("power", 3_227, 0, 379)),
+    ),
+}
+
+
+@pytest.mark.parametrize("plan", FOUND.values(), ids=FOUND.keys())
+def test_what_was_found_once_is_mended(plan: Plan) -> None:
+    assert failure_of(plan) is None
