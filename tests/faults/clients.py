@@ -11,9 +11,11 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, Topi
 from tests.support.processes import eventually
 
 from .cluster import TOPIC, Cluster, within
-from .history import History, Row
+from .history import NOT_TOLD, History, Row
 
 PACE_S = 0.01
+DELIVERY_MS = 900_000
+"""Longer than any round. After a timeout, librdkafka begins a new epoch and sends what was perhaps stored a second time."""
 COMMIT_EVERY = 200
 """Messages of a group's member."""
 
@@ -29,7 +31,7 @@ class Sending:
                 "acks": "all",
                 "enable.idempotence": idempotent,
                 "linger.ms": 2,
-                "delivery.timeout.ms": 120_000,
+                "delivery.timeout.ms": DELIVERY_MS,
                 "request.timeout.ms": 10_000,
                 "retry.backoff.ms": 50,
                 "reconnect.backoff.max.ms": 500,
@@ -90,7 +92,8 @@ class Sending:
         if error is None:
             value = message.value().decode()
             self._history.unknown.discard(value)
-            self._history.acknowledged[value] = (message.partition(), message.offset())
+            offset = message.offset()
+            self._history.acknowledged[value] = (message.partition(), NOT_TOLD if offset is None else offset)
             now_s = time.monotonic()
             self.longest_pause_s = max(self.longest_pause_s, now_s - self.last_s)
             self.last_s = now_s

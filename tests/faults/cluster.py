@@ -152,12 +152,12 @@ class Cluster:
             client.close()
         return sum(one.leader_epoch for one in described.partitions)
 
-    def leader(self, partition: int = 0) -> int:
+    def leader(self, partition: int = 0, within_ms: int = 60_000) -> int:
         def asked() -> int:
             leader = self.standing().get(partition, (-1, ()))[0]
             return leader if leader in self.brokers else 0
 
-        return eventually(asked, within_ms=60_000, what=f"a leader of partition {partition}")
+        return eventually(asked, within_ms=within_ms, what=f"a leader of partition {partition}")
 
     def await_whole(self, within_ms: int = 90_000) -> None:
         """Return when every partition has a leader and all three replicas in sync."""

@@ -12,6 +12,8 @@ from pathlib import Path
 
 Position = tuple[int, int]
 """Partition and offset."""
+NOT_TOLD = -1
+"""The offset of a value that a broker acknowledged as a duplicate of one it no longer knows the offset of (Apache Kafka does)."""
 Row = tuple[int, int, str]
 """Partition, offset and value."""
 
@@ -54,7 +56,7 @@ def faults(history: History, *, may_double: bool = False) -> list[str]:
     for value, position in history.acknowledged.items():
         if value not in final:
             found.append(f"lost-write: {value}, acknowledged at {position}")
-        elif final[value] != position and not may_double:
+        elif final[value] != position and position[1] != NOT_TOLD and not may_double:
             found.append(f"inconsistent-offsets: {value} was acknowledged at {position} and is at {final[value]}")
     found += unseen(history)
     strangers = final.keys() - history.acknowledged.keys() - history.unknown
@@ -91,7 +93,8 @@ def _known_offsets(history: History, parts: Iterable[Sequence[Row]]) -> dict[int
     """Return by partition, ascending, the offsets at which there certainly is a record."""
     found: dict[int, set[int]] = defaultdict(set)
     for partition, offset in list(history.acknowledged.values()):
-        found[partition].add(offset)
+        if offset != NOT_TOLD:
+            found[partition].add(offset)
     for rows in (history.read_again, *parts):
         for partition, offset, _ in list(rows):
             found[partition].add(offset)
@@ -101,7 +104,7 @@ def _known_offsets(history: History, parts: Iterable[Sequence[Row]]) -> dict[int
 def _elsewhere(rows: Iterable[Row], acknowledged: Mapping[str, Position]) -> Iterable[str]:
     for partition, offset, value in rows:
         position = acknowledged.get(value)
-        if position is not None and position != (partition, offset):
+        if position is not None and position[1] != NOT_TOLD and position != (partition, offset):
             yield f"inconsistent-offsets: {value} was acknowledged at {position} and is at {(partition, offset)}"
 
 

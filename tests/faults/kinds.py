@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 Begin = Callable[[Cluster, random.Random], None]
 SESSION_S = SESSION_MS / 1000
+LEADER_MS = 3 * SESSION_MS
+"""A new leader is there sooner, if there can be one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Kind:
 
 
 def kill_leader(cluster: Cluster, chance: random.Random) -> None:
-    cluster.kill(cluster.leader(chance.randrange(cluster.partitions)))
+    cluster.kill(_leader(cluster, chance))
 
 
 def kill_follower(cluster: Cluster, chance: random.Random) -> None:
@@ -55,13 +57,13 @@ def kill_all(cluster: Cluster, chance: random.Random) -> None:
 def kill_one_by_one(cluster: Cluster, chance: random.Random) -> None:
     """The next leader is killed as soon as it leads, the one before being back but perhaps not in sync."""
     for _ in range(3):
-        cluster.kill(cluster.leader(0))
+        cluster.kill(_leader(cluster, chance, 0))
         cluster.heal()
 
 
 def freeze_leader(cluster: Cluster, chance: random.Random) -> None:
     """For longer than its session, or for less: `plans` draws it."""
-    cluster.freeze(cluster.leader(chance.randrange(cluster.partitions)))
+    cluster.freeze(_leader(cluster, chance))
 
 
 def freeze_follower(cluster: Cluster, chance: random.Random) -> None:
@@ -88,7 +90,7 @@ def lose_disk(cluster: Cluster, chance: random.Random) -> None:
 
 
 def fill_disk_of_leader(cluster: Cluster, chance: random.Random) -> None:
-    cluster.fill_disk(cluster.leader(chance.randrange(cluster.partitions)))
+    cluster.fill_disk(_leader(cluster, chance))
 
 
 def fill_disk_of_follower(cluster: Cluster, chance: random.Random) -> None:
@@ -105,7 +107,7 @@ def kill_keepers_leader(cluster: Cluster, chance: random.Random) -> None:
 
 def kill_keepers_and_leader(cluster: Cluster, chance: random.Random) -> None:
     """No replica can take over until ZooKeeper is back."""
-    leader = cluster.leader(0)
+    leader = _leader(cluster, chance, 0)
     cluster.keepers.kill_all()
     cluster.kill(leader)
 
@@ -122,17 +124,17 @@ def cut_broker_off(cluster: Cluster, chance: random.Random) -> None:
 
 def cut_to_leader(cluster: Cluster, chance: random.Random) -> None:
     """What followers tell the leader is lost; what it sends arrives."""
-    cluster.from_brokers[cluster.leader(chance.randrange(cluster.partitions))].cut("to")
+    cluster.from_brokers[_leader(cluster, chance)].cut("to")
 
 
 def cut_from_leader(cluster: Cluster, chance: random.Random) -> None:
     """What the leader sends is lost; it still hears its followers."""
-    cluster.from_brokers[cluster.leader(chance.randrange(cluster.partitions))].cut("from")
+    cluster.from_brokers[_leader(cluster, chance)].cut("from")
 
 
 def cut_one_pair(cluster: Cluster, chance: random.Random) -> None:
     """One follower of a leader loses it, in one direction; the other follower does not."""
-    leader = cluster.leader(chance.randrange(cluster.partitions))
+    leader = _leader(cluster, chance)
     follower = chance.choice([one for one in sorted(cluster.brokers) if one != leader])
     cluster.from_brokers[leader].cut(chance.choice(("to", "from")), follower)
 
@@ -146,12 +148,12 @@ def cut_from_keepers(cluster: Cluster, chance: random.Random) -> None:
 
 
 def cut_clients_to(cluster: Cluster, chance: random.Random) -> None:
-    cluster.from_clients[cluster.leader(chance.randrange(cluster.partitions))].cut("to")
+    cluster.from_clients[_leader(cluster, chance)].cut("to")
 
 
 def cut_clients_from(cluster: Cluster, chance: random.Random) -> None:
     """Writes arrive, and their acknowledgements are lost."""
-    cluster.from_clients[cluster.leader(chance.randrange(cluster.partitions))].cut("from")
+    cluster.from_clients[_leader(cluster, chance)].cut("from")
 
 
 def kill_mirror(cluster: Cluster, chance: random.Random) -> None:
@@ -180,13 +182,21 @@ def _downstream(cluster: Cluster) -> "Downstream":
 
 
 def _cut_keepers(cluster: Cluster, chance: random.Random, direction: str) -> None:
-    broker_id = chance.choice((cluster.leader(chance.randrange(cluster.partitions)), *sorted(cluster.brokers)))
+    broker_id = chance.choice((_leader(cluster, chance), *sorted(cluster.brokers)))
     for lane in cluster.to_keepers[broker_id]:
         lane.cut(direction)  # type: ignore[arg-type]  # one of the two
 
 
+def _leader(cluster: Cluster, chance: random.Random, partition: int | None = None) -> int:
+    """Return the leader of a partition, drawn if none is given; a drawn broker if there is none: an earlier fault took all."""
+    try:
+        return cluster.leader(chance.randrange(cluster.partitions) if partition is None else partition, LEADER_MS)
+    except AssertionError:
+        return chance.choice(sorted(cluster.brokers))
+
+
 def _follower(cluster: Cluster, chance: random.Random) -> int:
-    leader = cluster.leader(0)
+    leader = _leader(cluster, chance, 0)
     return chance.choice([one for one in sorted(cluster.brokers) if one != leader])
 
 

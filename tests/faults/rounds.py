@@ -185,24 +185,24 @@ def play(
     `least`: fewer acknowledgements are a fault, too.
     """
     with make(folder, config={"segment.bytes": "65536"}, is_wide=is_wide) as cluster:
-        try:
-            with Run(cluster, tell, has_java=has_java) as run:
-                names = kinds_of(cluster)
-                wrong: list[str] = []
-                for number in range(first, first + rounds):
-                    plan = draw(seed, number, names)
+        with Run(cluster, tell, has_java=has_java) as run:
+            names = kinds_of(cluster)
+            wrong: list[str] = []
+            for number in range(first, first + rounds):
+                plan = draw(seed, number, names)
+                try:
                     found = run.play(plan)
-                    if found:
-                        wrong = [f"found in {plan}", *found]
-                        break
-                wrong = wrong or run.end()
-                tell(f"{cluster.epochs()} leader epochs in {cluster.partitions} partitions")
-            if len(run.history.acknowledged) < least:
-                wrong.append(f"only {len(run.history.acknowledged)} records were acknowledged: nothing was tested")
-            if not wrong and cluster.is_ours:  # Kafka's last node does not stop without the controllers on the others
-                for broker_id in cluster.brokers:
-                    cluster.stop(broker_id)
-            return run.history, [*wrong, *([cluster.told()] if wrong else [])]
-        except BaseException:
-            tell(cluster.told())
-            raise
+                except BaseException as error:  # told before the clients wait for what they have sent
+                    tell(f"{plan}: {error}\n{cluster.told()}")
+                    raise
+                if found:
+                    wrong = [f"found in {plan}", *found]
+                    break
+            wrong = wrong or run.end()
+            tell(f"{cluster.epochs()} leader epochs in {cluster.partitions} partitions")
+        if len(run.history.acknowledged) < least:
+            wrong.append(f"only {len(run.history.acknowledged)} records were acknowledged: nothing was tested")
+        if not wrong and cluster.is_ours:  # Kafka's last node does not stop without the controllers on the others
+            for broker_id in cluster.brokers:
+                cluster.stop(broker_id)
+        return run.history, [*wrong, *([cluster.told()] if wrong else [])]

@@ -1,11 +1,15 @@
 """A few rounds a day; `make faults` plays fifty. And what the checks are worth: each fault, planted in a history, is found."""
 
 import os
+import random
 from pathlib import Path
 
 import pytest
 
-from .history import History, differences, faults
+from tests.support.broker import BrokerProcess
+
+from .cluster import Cluster
+from .history import NOT_TOLD, History, differences, faults
 from .kinds import KINDS
 from .plans import draw
 from .rounds import play
@@ -120,6 +124,17 @@ def test_a_group_may_read_again_what_was_not_committed_and_values_without_an_ans
     assert faults(history) == []
 
 
+def test_a_value_that_was_acknowledged_without_its_offset_may_be_anywhere_but_must_be_there_once() -> None:
+    """Fault: librdkafka gives no offset for a duplicate that Apache Kafka has forgotten, and the check ended with a TypeError."""
+    history = right()
+    history.acknowledged["a.0.3"] = (0, NOT_TOLD)
+    assert faults(history) == []
+    lost(history)
+    history.read.pop(2)
+    history.read_again.pop(2)
+    assert any("lost-write: a.0.3" in fault for fault in faults(history))
+
+
 def test_a_round_is_determined_by_seed_and_number() -> None:
     names = list(KINDS)
     assert draw(7, 30, names) == draw(7, 30, names)
@@ -129,6 +144,29 @@ def test_a_round_is_determined_by_seed_and_number() -> None:
     one, same = draw(7, 30, names).chance(0), draw(7, 30, names).chance(0)
     assert one.random() == same.random()
     assert draw(7, 30, names).chance(1).random() != draw(7, 30, names).chance(0).random()
+
+
+class WithoutLeader(Cluster):
+    """No broker lives; kills are noted."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self.brokers = {one: BrokerProcess(folder / str(one), "", broker_id=one) for one in (1, 2, 3)}
+        self.killed: list[int] = []
+
+    def leader(self, partition: int = 0, within_ms: int = 60_000) -> int:
+        raise AssertionError("no leader")
+
+    def kill(self, broker_id: int) -> None:
+        self.killed.append(broker_id)
+
+
+def test_a_fault_hits_a_drawn_broker_where_an_earlier_one_left_no_leader(tmp_path: Path) -> None:
+    """Fault: round 51 of seed 101 killed all brokers, and then ended because none led."""
+    cluster = WithoutLeader(tmp_path)
+    KINDS["kill_leader"].begin(cluster, random.Random(1))
+    assert len(cluster.killed) == 1
+    assert cluster.killed[0] in cluster.brokers
 
 
 def test_a_byte_that_differs_below_the_end_is_found() -> None:

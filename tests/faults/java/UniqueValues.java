@@ -26,7 +26,7 @@ public class UniqueValues {
         settings.put("acks", "all");
         settings.put("enable.idempotence", "true");
         settings.put("linger.ms", "2");
-        settings.put("delivery.timeout.ms", "120000");
+        settings.put("delivery.timeout.ms", "900000");
         settings.put("max.block.ms", "120000");
         settings.put("request.timeout.ms", "10000");
         settings.put("retry.backoff.ms", "50");
