@@ -23,8 +23,8 @@ _OPAQUE = "records are opaque to the broker: it looks at batch headers"
 _SHORT = "what is cut or contradicts itself is called corrupt; Kafka overlooks that there is a batch at all"
 _WHY_NOT = "log_start_offset is told where something was appended, and -1 where not; Kafka tells it for some errors"
 _MORE_EXACT = "the error says what is wrong; Kafka's is a general one, or of an authorizer"
-_SESSIONS = "no fetch sessions: id 0 says so, and every fetch is answered in full"
-_EPOCHS_IGNORED = "a leader epoch that a client brings from another cluster must not lock it out: there are none to compare with"
+_SESSIONS = "a session without partitions is not kept: id 0 says so"
+_LAST_EPOCH = "of a follower, which no Kafka consumer sends; our followers have a request of their own"
 _LENIENT = "numbers without a meaning are overlooked; Kafka fails with unknown_server_error"
 _REPLICAS = "who asks is a client, whatever replica id it gives"
 _OUT_OF_RANGE = "where the log begins and ends is told with out-of-range errors too"
@@ -115,11 +115,8 @@ CHOSEN: Mapping[str, Mapping[str, str]] = {
         "partition twice | *": "it is answered twice",
         "a follower | *": _REPLICAS,
         "its own | *": _REPLICAS,
-        "epoch [17] | *": _EPOCHS_IGNORED,
-        "last epoch 1 | *": _EPOCHS_IGNORED,
-        "new session | *": _SESSIONS,
+        "last epoch 1 | *": _LAST_EPOCH,
         "empty new session | *": _SESSIONS,
-        "session * | *": _SESSIONS,
     },
     "list_offsets_": {
         "time -3* | *": "versions below 7 may ask for the largest timestamp",
