@@ -7,7 +7,9 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from uuid import UUID
 
+from ..broker.log import topic_note
 from ..coordination.backup import Backup, export, restore, with_folders
 from ..coordination.node_rights import in_words
 from ..coordination.security import VARIABLE, of_environment
@@ -106,10 +108,11 @@ def _rebuild(folder: Path, file: Path) -> int:
     try:
         broker_id = int(json.loads((folder / "broker.json").read_text())["broker_id"])
         cluster_id = str(json.loads((folder / "cluster.json").read_text())["cluster_id"])
-        held: dict[str, list[int]] = {}
-        for found in (_PARTITION.fullmatch(path.name) for path in folder.iterdir() if path.is_dir()):
-            if found is not None:
-                held.setdefault(found[1], []).append(int(found[2]))
+        held: dict[str, dict[int, UUID | None]] = {}
+        for path in folder.iterdir():
+            found = _PARTITION.fullmatch(path.name)
+            if found is not None and path.is_dir():
+                held.setdefault(found[1], {})[int(found[2])] = topic_note.read(path)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{folder} is not data folder of a broker ({type(error).__name__}: {error})") from None
     kept = folder / "tree.json"

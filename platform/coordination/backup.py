@@ -11,9 +11,10 @@ the copy adds to their nodes: to mirrors and to the audit a topic with another i
 
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+from uuid import UUID
 
 from . import paths
 from .errors import CoordinationError
@@ -73,10 +74,12 @@ KEPT_FOR_EVER = {"retention.ms": "-1"}
 """The settings of a topic that is known only by its folders: nothing expires before an operator has set retention again."""
 
 
-def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Collection[int]]) -> Backup:
-    """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder.
+def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Mapping[int, UUID | None]]) -> Backup:
+    """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder → the
+    topic's id that the folder notes. A broker does not open the folder of another id, so the topic gets the id of its folders.
 
-    Raises ValueError where another broker has the same partition, or the copy is of another cluster. Pure, but for the prefix of
+    Raises ValueError where another broker has the same partition, a folder is of an earlier or later topic of the same name, or
+    the copy is of another cluster. Pure, but for the prefix of
     producer ids, which is drawn where no copy has one.
     """
     if copy is None:
@@ -92,6 +95,12 @@ def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Map
             known = words["partitions"].setdefault(str(partition), [broker_id])
             if known[0] != broker_id:
                 raise ValueError(f"{topic}-{partition} is broker {known[0]}'s, and broker {broker_id} has a folder of it, too")
+            own = partitions[partition]
+            if own is not None and (word := id_word(own)) != (noted := words.setdefault("topic_id", word)):
+                raise ValueError(
+                    f"{topic}-{partition} is of the topic with the id {word}, the file knows {topic} with the id {noted}: move "
+                    "the folder away if that topic was deleted, else use a newer copy"
+                )
         nodes[path] = json_bytes(words).decode()
     return replace(copy, nodes=nodes)
 

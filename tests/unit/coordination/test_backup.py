@@ -1,0 +1,27 @@
+"""What `headrace zookeeper rebuild` makes of a broker's folders. The rest of a copy has its tests on a real ZooKeeper."""
+
+import json
+from uuid import UUID
+
+import pytest
+
+from headrace.coordination import paths
+from headrace.coordination.backup import with_folders
+from headrace.coordination.topic_id import id_word
+
+ID, OTHER = UUID(int=7 << 64), UUID(int=8 << 64)
+
+
+def test_a_topic_that_only_folders_know_has_the_id_that_they_note() -> None:
+    """Fault: it got a new id, and its brokers put the folders aside as those of a deleted topic."""
+    first = with_folders(None, "cluster", 1, {"clicks": {0: ID, 2: None}})
+    both = with_folders(first, "cluster", 2, {"clicks": {1: ID}})
+    node = json.loads(both.nodes[paths.topic("clicks")])
+    assert node["topic_id"] == id_word(ID)
+    assert node["partitions"] == {"0": [1], "1": [2], "2": [1]}
+
+
+def test_a_folder_of_an_earlier_topic_of_the_name_is_refused_in_words() -> None:
+    known = with_folders(None, "cluster", 1, {"clicks": {0: ID}})
+    with pytest.raises(ValueError, match=f"clicks-1 is of the topic with the id {id_word(OTHER)}"):
+        with_folders(known, "cluster", 2, {"clicks": {1: OTHER}})
