@@ -7,7 +7,6 @@ and another one asks on; its times are those of the storm. Prints JSON: medians,
 import argparse
 import json
 import os
-import selectors
 import socket
 import ssl
 import statistics
@@ -20,6 +19,7 @@ from pathlib import Path
 
 from tests.support.certificates import Authority
 from tests.support.raw_kafka import RawClient
+from tests.support.tls_clients import shake_hands
 
 from .drivers.build import built
 from .drivers.run import Driven, drive
@@ -94,25 +94,7 @@ def connect(port: int, cafile: str) -> None:
     """Connect `STORM` times at once, and print how many seconds it took until all handshakes had ended."""
     context = ssl.create_default_context(cafile=cafile)
     began = time.perf_counter()
-    waiting = selectors.DefaultSelector()
-    for _ in range(STORM):
-        one = context.wrap_socket(
-            socket.create_connection(("127.0.0.1", port)), server_hostname="localhost", do_handshake_on_connect=False
-        )
-        one.setblocking(False)
-        waiting.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
-    left = STORM
-    while left:
-        for key, _ in waiting.select(60):
-            ready = key.fileobj
-            assert isinstance(ready, ssl.SSLSocket)
-            try:
-                ready.do_handshake()
-            except ssl.SSLWantReadError:
-                waiting.modify(ready, selectors.EVENT_READ)
-            else:
-                waiting.unregister(ready)
-                left -= 1
+    shake_hands(context, (socket.create_connection(("127.0.0.1", port)) for _ in range(STORM)))
     print(time.perf_counter() - began)
 
 

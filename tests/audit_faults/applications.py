@@ -56,7 +56,7 @@ def program(
 
 
 class Application:
-    """An application that has done its `work` up to its first `say`; in a process group of its own."""
+    """An application that has done its `work` up to a `say`; in a process group of its own."""
 
     def __init__(self, topic: Topic, command: list[str]) -> None:
         self._child = subprocess.Popen(
@@ -67,14 +67,25 @@ class Application:
             text=True,
             start_new_session=True,
         )
-        assert self._child.stdout is not None
-        self.said: list[str] = self._child.stdout.readline().split()
-        assert self.said, "it ended before it said anything"
+        self.said: list[str] = []
+        self._listen()
 
     @property
     def name(self) -> str:
         """The audit's name for it."""
         return f"producer:{self.said[0]}"
+
+    def continue_(self) -> None:
+        """Let it do its work up to its next `say`."""
+        assert self._child.stdin is not None
+        self._child.stdin.write("\n")
+        self._child.stdin.flush()
+        self._listen()
+
+    def _listen(self) -> None:
+        assert self._child.stdout is not None
+        self.said = self._child.stdout.readline().split()
+        assert self.said, "it ended before it said anything"
 
     def freeze(self) -> None:
         os.killpg(self._child.pid, signal.SIGSTOP)

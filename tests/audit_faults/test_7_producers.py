@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from headrace.runtime.clock import SystemClock
+from headrace.runtime.layout import AUDIT_TOPIC
+from tests.support.librdkafka import read_all
 from tests.support.platform import Platform
 from tests.support.processes import eventually
 
@@ -159,9 +162,19 @@ def frozen(topic: Topic) -> Truth:
 
 def wrong_clock(topic: Topic) -> Truth:
     """The host's clock goes two days ahead and back. The application takes nine more events of now, and is killed."""
-    now = "now = clock.now_ms()\nlog(5, now)\nlogger.flush()\nclock.set_ms = 172_800_000\ntime.sleep(2.5)\nclock.set_ms = 0"
-    work = f"{now}\nnow = clock.now_ms()\nlog(9, now)\nsay(now)"
-    application = killed(of_others(topic), work, lateness_ms=60_000)
+    work = "log(5, clock.now_ms())\nlogger.flush()\nclock.set_ms = 172_800_000\nsay()\nclock.set_ms = 0\n"
+    work += "now = clock.now_ms()\nlog(9, now)\nsay(now)"
+    application = Application(of_others(topic), program(topic, work, window=1, lateness_ms=60_000))
+
+    def has_reported_ahead() -> bool:
+        """Whether the audit topic has a report of its, sent a day ahead or more."""
+        ahead_ms = SystemClock().now_ms() + 86_400_000
+        reports = read_all(topic.platform.layout.live_bootstrap, AUDIT_TOPIC)
+        return any(one.timestamp()[1] > ahead_ms and application.said[0].encode() in one.value() for one in reports)
+
+    eventually(has_reported_ahead, within_ms=60_000, what="a report of an application whose clock is wrong")
+    application.continue_()
+    application.kill()
     at_ms = int(application.said[1])
     assert len(topic.live()) == 10
     start = at_ms - at_ms % W

@@ -10,6 +10,7 @@ from kio.serial._introspect import EntityField, EntityTupleField, PrimitiveTuple
 
 from headrace.wire.errors import UnsupportedVersion
 from headrace.wire.messages import control
+from headrace.wire.varint import unsigned
 
 MOST_ELEMENTS = 4
 NUMBERS = {"bool": ">B", "int8": ">b", "int16": ">h", "int32": ">i", "int64": ">q", "timedelta_i32": ">i", "timedelta_i64": ">q"}
@@ -106,14 +107,14 @@ class _Writer:
         return self._count(len(elements)) + b"".join(elements)
 
     def _count(self, count: int) -> bytes:
-        return _unsigned(count + 1) if self._flexible else struct.pack(">i", count)
+        return unsigned(count + 1) if self._flexible else struct.pack(">i", count)
 
     def _tags(self) -> bytes:
         chance = self._chance
         if chance.random() < 0.95:
             return b"\0"
         data = chance.randbytes(chance.randrange(8))
-        return b"\x01" + _unsigned(chance.choice((0, 1, 2, 10_000))) + _unsigned(len(data)) + data
+        return b"\x01" + unsigned(chance.choice((0, 1, 2, 10_000))) + unsigned(len(data)) + data
 
     def _value(self, kind: Any, name: str = "") -> bytes:
         chance = self._chance
@@ -142,20 +143,11 @@ class _Writer:
             return b"\0" if self._flexible else b"\xff\xff"
         words = LIKELY[name] if name in LIKELY and chance.random() < 0.8 else WORDS
         data = chance.choice(words).encode() if chance.random() < 0.97 else chance.randbytes(5)
-        return (_unsigned(len(data) + 1) if self._flexible else struct.pack(">h", len(data))) + data
+        return (unsigned(len(data) + 1) if self._flexible else struct.pack(">h", len(data))) + data
 
     def _bytes(self) -> bytes:
         chance = self._chance
         if chance.random() < 0.03:
             return b"\0" if self._flexible else b"\xff\xff\xff\xff"
         data = chance.choice((b"", chance.randbytes(16), chance.randbytes(32), chance.randbytes(64), bytes(300)))
-        return (_unsigned(len(data) + 1) if self._flexible else struct.pack(">i", len(data))) + data
-
-
-def _unsigned(number: int) -> bytes:
-    data = bytearray()
-    while number > 0x7F:
-        data.append(number & 0x7F | 0x80)
-        number >>= 7
-    data.append(number)
-    return bytes(data)
+        return (unsigned(len(data) + 1) if self._flexible else struct.pack(">i", len(data))) + data

@@ -27,6 +27,7 @@ from tests.support.certificates import Authority
 from tests.support.processes import free_port
 from tests.support.raw_kafka import RawClient, batch, create_topic
 from tests.support.tls_broker import keystore, trusting
+from tests.support.tls_clients import shake_hands
 from tests.support.zookeeper import ZooKeeperProcess
 
 HALF_OPEN = 3_000
@@ -102,7 +103,7 @@ def slow(port: int, trust: ssl.SSLContext, seconds: float) -> str:
 def at_once(port: int, trust: ssl.SSLContext, seconds: float) -> str:
     """A thousand clients connect, and stay."""
     began = time.monotonic()
-    connected = _handshakes(port, trust, AT_ONCE)
+    connected = shake_hands(trust, _connected(port, AT_ONCE))
     took_s = time.monotonic() - began
     time.sleep(max(0.0, min(5.0, seconds - took_s)))
     for one in connected:
@@ -114,7 +115,7 @@ def again(port: int, trust: ssl.SSLContext, seconds: float) -> str:
     """A hundred clients connect and leave, without a pause."""
     count, until = 0, time.monotonic() + seconds
     while time.monotonic() < until:
-        for one in _handshakes(port, trust, 100):
+        for one in shake_hands(trust, _connected(port, 100)):
             one.close()
             count += 1
     return f"{count} connections"
@@ -156,28 +157,6 @@ def _closed_within(opened: list[socket.socket], seconds: float) -> int:
     for one in opened:
         one.close()
     return closed
-
-
-def _handshakes(port: int, trust: ssl.SSLContext, count: int) -> list[ssl.SSLSocket]:
-    """Connect so many at once, and return when all handshakes have ended."""
-    done: list[ssl.SSLSocket] = []
-    with selectors.DefaultSelector() as waiting:
-        for raw in _connected(port, count):
-            one = trust.wrap_socket(raw, server_hostname="localhost", do_handshake_on_connect=False)
-            one.setblocking(False)
-            waiting.register(one, selectors.EVENT_READ | selectors.EVENT_WRITE)
-        while len(done) < count:
-            for key, _ in waiting.select(60):
-                one = key.fileobj  # type: ignore[assignment]
-                assert isinstance(one, ssl.SSLSocket)
-                try:
-                    one.do_handshake()
-                except ssl.SSLWantReadError:
-                    waiting.modify(one, selectors.EVENT_READ)
-                else:
-                    waiting.unregister(one)
-                    done.append(one)
-    return done
 
 
 def attacked(name: str, broker: BrokerProcess, port: int, authority: Authority, seconds: float) -> tuple[str, bool]:

@@ -2,8 +2,6 @@
 clients continue bootstrapping through the same address.
 """
 
-import os
-import subprocess
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +11,13 @@ import pytest
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.integration.deploy.haproxy import running
 from tests.integration.deploy.site import Site
 from tests.support.broker import BrokerProcess
 from tests.support.processes import Process, eventually
 from tests.support.registry import RegistryProcess
 
 pytestmark = pytest.mark.needs("haproxy")
-
-HAPROXY = ["env", f"PATH={os.environ.get('PATH', '')}:/usr/sbin", "haproxy"]
 
 
 @pytest.fixture
@@ -58,13 +55,7 @@ def registry(site: Site, brokers: list[BrokerProcess]) -> Iterator[RegistryProce
 
 @pytest.fixture
 def haproxy(site: Site, registry: RegistryProcess) -> Iterator[Process]:
-    file = site.install("haproxy/haproxy.cfg")
-    checked = subprocess.run([*HAPROXY, "-c", "-f", str(file)], capture_output=True, text=True, timeout=30, check=False)
-    assert checked.returncode == 0, checked.stderr
-    process = Process([*HAPROXY, "-f", str(file)], site.folder / "haproxy.log")
-    process.start()
-    yield process
-    process.kill()
+    yield from running(site, "haproxy/haproxy.cfg")
 
 
 def states(site: Site, proxy: str) -> dict[str, str]:

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from tests.support.certificates import Authority
+from tests.support.librdkafka import continues_through_a_killed_leader
 from tests.support.login_broker import log_in
 from tests.support.login_process import CLIENT, PASSWORD, PLANTED, LoggedIn, user
 from tests.support.processes import eventually
@@ -55,36 +55,8 @@ def test_replicas_log_in_to_each_other_and_a_takeover_loses_nothing(brokers: lis
     }
     admin = AdminClient(words)
     eventually(lambda: len(admin.list_topics(timeout=10).brokers) == 2, what="both brokers known")
-    admin.create_topics([NewTopic(TOPIC, 1, 2)])[TOPIC].result(20)
-
-    def in_sync() -> list[int]:
-        return sorted(admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].isrs)
-
-    eventually(lambda: in_sync() == [1, 2], within_ms=30_000, what="both replicas in sync, over TLS and with a login")
-    lost: list[object] = []
-    producer = Producer(words | {"acks": "all", "enable.idempotence": True})
-
-    def send(first: int) -> None:
-        for number in range(first, first + 100):
-            producer.produce(TOPIC, str(number), on_delivery=lambda error, _: lost.append(error) if error else None)
-        assert producer.flush(60) == 0
-
-    send(0)
-    leader = admin.list_topics(TOPIC, timeout=10).topics[TOPIC].partitions[0].leader
-    next(one for one in brokers if one.broker_id == leader).process.kill()
-    send(100)
-    assert lost == []
-    consumer = Consumer(words | {"group.id": "g", "auto.offset.reset": "earliest"})
-    consumer.subscribe([TOPIC])
-    read: list[int] = []
-
-    def all_read() -> bool:
-        read.extend(int(one.value() or b"") for one in consumer.consume(500, timeout=0.5) if one.error() is None)
-        return len(read) >= 200
-
-    eventually(all_read, within_ms=60_000, what="every record")
-    assert read == [*range(200)]
-    consumer.close()
+    by_id = {one.broker_id: one for one in brokers}
+    continues_through_a_killed_leader(words, TOPIC, sorted(by_id), lambda leader: by_id[leader].process.kill())
 
 
 def test_a_client_that_is_no_broker_cannot_fetch_as_a_replica(brokers: list[LoggedIn], authority: Authority) -> None:

@@ -15,14 +15,14 @@ from tests.support.processes import Process, eventually
 from tests.unit.sdk.journal.journals import SmallJournal
 
 MAKER = """
-import sys, time
+import signal, sys
 from pathlib import Path
 from headrace.sdk.journal.files import folder
 from tests.unit.sdk.journal.journals import SmallJournal
 
 def stop_here(*words):
     print("all but its name", flush=True)
-    time.sleep(600)
+    signal.pause()
 
 folder._put_in_place = stop_here
 SmallJournal(Path(sys.argv[1]))

@@ -18,11 +18,11 @@ from tests.support.postgresql import PostgresqlServer, PostgresqlServers, each_v
 from tests.support.processes import Process, eventually, free_port
 
 HOLDER = """
-import sys, time
+import signal, sys
 from headrace.spark.warehouse.leases import Leases
 Leases(sys.argv[1]).take(sys.argv[2])
 print("held", flush=True)
-time.sleep(600)
+signal.pause()
 """
 
 
