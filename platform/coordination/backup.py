@@ -78,7 +78,7 @@ def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Map
     """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder → the
     topic's id that the folder notes. A broker does not open the folder of another id, so the topic gets the id of its folders.
 
-    Raises ValueError where another broker has the same partition, a folder is of an earlier or later topic of the same name, or
+    Raises ValueError where other brokers keep the partition, a folder is of an earlier or later topic of the same name, or
     the copy is of another cluster. Pure, but for the prefix of
     producer ids, which is drawn where no copy has one.
     """
@@ -93,8 +93,8 @@ def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Map
         words = json.loads(nodes[path]) if path in nodes else new
         for partition in sorted(partitions):
             known = words["partitions"].setdefault(str(partition), [broker_id])
-            if known[0] != broker_id:
-                raise ValueError(f"{topic}-{partition} is broker {known[0]}'s, and broker {broker_id} has a folder of it, too")
+            if broker_id not in known:
+                raise ValueError(f"{topic}-{partition} is kept by brokers {known}, and broker {broker_id} has a folder of it, too")
             own = partitions[partition]
             if own is not None and (word := id_word(own)) != (noted := words.setdefault("topic_id", word)):
                 raise ValueError(

@@ -1,6 +1,7 @@
 """What `headrace zookeeper rebuild` makes of a broker's folders. The rest of a copy has its tests on a real ZooKeeper."""
 
 import json
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -25,3 +26,14 @@ def test_a_folder_of_an_earlier_topic_of_the_name_is_refused_in_words() -> None:
     known = with_folders(None, "cluster", 1, {"clicks": {0: ID}})
     with pytest.raises(ValueError, match=f"clicks-1 is of the topic with the id {id_word(OTHER)}"):
         with_folders(known, "cluster", 2, {"clicks": {1: OTHER}})
+
+
+def test_each_broker_of_a_replicated_partition_that_the_copy_knows_has_a_folder_of_it() -> None:
+    """Fault: the folder of every replica but the first was refused, and with it all topics of that broker."""
+    known = with_folders(None, "cluster", 1, {"clicks": {0: ID}})
+    path = paths.topic("clicks")
+    node = {**json.loads(known.nodes[path]), "partitions": {"0": [1, 2]}}
+    copy = replace(known, nodes={path: json.dumps(node)})
+    assert json.loads(with_folders(copy, "cluster", 2, {"clicks": {0: ID}}).nodes[path]) == node
+    with pytest.raises(ValueError, match=r"clicks-0 is kept by brokers \[1, 2\], and broker 3"):
+        with_folders(copy, "cluster", 3, {"clicks": {0: ID}})
