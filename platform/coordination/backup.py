@@ -94,7 +94,7 @@ def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Map
         for partition in sorted(partitions):
             known = words["partitions"].setdefault(str(partition), [broker_id])
             if broker_id not in known:
-                raise ValueError(f"{topic}-{partition} is kept by brokers {known}, and broker {broker_id} has a folder of it, too")
+                raise ValueError(f"{topic}-{partition} is kept by brokers {known}, and broker {broker_id} has a folder of it")
             own = partitions[partition]
             if own is not None and (word := id_word(own)) != (noted := words.setdefault("topic_id", word)):
                 raise ValueError(
