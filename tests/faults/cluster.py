@@ -18,8 +18,8 @@ from headrace.client.connection.cluster import Cluster as Client
 from headrace.client.topic_admin import describe_topics
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually, free_port
+from tests.support.replica_logs import differences, log_bytes
 
-from .history import differences, log_bytes
 from .keepers import Keepers, OneKeeper, ThreeKeepers
 from .lanes import Lane
 

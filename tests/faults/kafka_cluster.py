@@ -7,9 +7,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.kafka import KafkaProcess
 from tests.support.processes import free_port
+from tests.support.replica_logs import log_bytes
 
 from .cluster import SESSION_MS, TOPIC, Cluster
-from .history import log_bytes
 
 IDS = (1, 2, 3)
 CONFIG = {"min.insync.replicas": "2", "segment.bytes": str(1 << 20)}

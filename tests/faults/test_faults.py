@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.broker import BrokerProcess
+from tests.support.replica_logs import differences
 
 from .cluster import Cluster
-from .history import NOT_TOLD, History, differences, faults
+from .history import NOT_TOLD, History, faults
 from .kinds import KINDS
 from .plans import draw
 from .rounds import play
