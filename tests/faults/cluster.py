@@ -235,10 +235,10 @@ class Cluster:
     def _heal_keepers(self) -> None:
         self.keepers.heal()
 
-    def differences(self, partition: int, end: int) -> list[str]:
-        """Return where the three logs differ below `end`: all replicas are in sync, so each has that much."""
+    def differences(self, partition: int, end: int, begin: int = 0) -> list[str]:
+        """Return where the three logs differ from the segment of `begin` to `end`: all replicas are in sync, so each has that."""
         folders = {one: broker.data / f"{TOPIC}-{partition}" for one, broker in self.brokers.items()}
-        return differences({one: log_bytes(folder) for one, folder in folders.items()}, end)
+        return differences({one: log_bytes(folder, begin) for one, folder in folders.items()}, end)
 
     def told(self) -> str:
         """Return what the brokers have logged about replicas, for a failure's message."""

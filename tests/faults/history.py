@@ -22,6 +22,8 @@ class History:
 
     acknowledged: dict[str, Position] = field(default_factory=dict)
     """By value. Values are `producer.partition.number`."""
+    order: list[str] = field(default_factory=list)
+    """The same values as they were acknowledged, one after the other."""
     unknown: set[str] = field(default_factory=set)
     """Sent, and answered with an error or not at all."""
     read: list[Row] = field(default_factory=list)
@@ -33,6 +35,11 @@ class History:
     value may be read again after an assignment."""
     mirrored: list[Row] | None = None
     """What one consumer has read from the copy on another cluster, which has the same offsets; None where there is no copy."""
+
+    def acknowledge(self, value: str, position: Position) -> None:
+        self.unknown.discard(value)
+        self.acknowledged[value] = position
+        self.order.append(value)
 
     def readers(self) -> dict[str, list[list[Row]]]:
         """Return by reader what it has read, in parts. Within a part it never goes back. The list may grow meanwhile."""

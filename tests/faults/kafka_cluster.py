@@ -87,7 +87,7 @@ class KafkaCluster(Cluster):
     def _heal_keepers(self) -> None:
         """Kafka's controllers are its nodes."""
 
-    def differences(self, partition: int, end: int) -> list[str]:
+    def differences(self, partition: int, end: int, begin: int = 0) -> list[str]:
         logs = {one: log_bytes(node.log_folder(partition)) for one, node in self._nodes.items()}
         (first_id, first), *others = logs.items()
         return [f"nodes {first_id} and {one} have different files" for one, files in others if files != first]

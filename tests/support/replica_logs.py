@@ -4,9 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 
-def log_bytes(folder: Path) -> dict[int, bytes]:
-    """Return the content of a partition's segment files by their base offset."""
-    return {int(path.name.partition(".")[0]): path.read_bytes() for path in sorted(folder.glob("*.log"))}
+def log_bytes(folder: Path, from_offset: int = 0) -> dict[int, bytes]:
+    """Return the content of a partition's segment files by their base offset: of all that reach behind `from_offset`."""
+    files = {int(path.name.partition(".")[0]): path for path in sorted(folder.glob("*.log"))}
+    first = max((base for base in files if base <= from_offset), default=0)
+    return {base: path.read_bytes() for base, path in files.items() if base >= first}
 
 
 def differences(logs: Mapping[int, Mapping[int, bytes]], end_offset: int) -> list[str]:
