@@ -29,8 +29,8 @@ class LogComparison:
 
     def next_range(self, offset: int, most: int, up_to_offset: int) -> tuple[int, int] | None:
         """Return the next whole batches of closed segments at or behind `offset` and before `up_to_offset`, as a half-open range
-        of about `most` offsets; None for none. A segment without an index is left out: it is read first. So is the part in which
-        the log's start is: the others need not have what is before the start.
+        of about `most` offsets; None for none. A segment without an index is left out: it is read first. The first batch is the
+        one that holds the log's start. Raises OSError.
         """
         segments = self._segments
         for segment in segments.listed_from(max(offset, segments.start_offset)):
@@ -41,10 +41,7 @@ class LogComparison:
             if begin >= end or not segment.index.is_complete or not len(segment.index.starts):
                 continue
             if begin < segments.start_offset:
-                first = segment.index.starts.first_after(segments.start_offset - 1)
-                if first is None:
-                    continue
-                begin = first
+                begin = self._begin()
             elif begin > segment.base_offset:
                 begin = segment.index.starts.last_at_or_before(begin)
             if begin + most >= end <= up_to_offset:
@@ -59,7 +56,7 @@ class LogComparison:
     def parts(self, from_offset: int, to_offset: int) -> list[Part] | None:
         """Return what `digest_of` reads for this range; None where the log does not hold all of it. Raises OSError."""
         segments = self._segments
-        if from_offset < segments.start_offset or to_offset > segments.active.end_offset:
+        if to_offset > segments.active.end_offset or (from_offset < segments.start_offset and from_offset != self._begin()):
             return None
         found: list[Part] = []
         for segment in segments.listed_from(from_offset):
@@ -71,6 +68,12 @@ class LogComparison:
                 known = [bad for bad in segment.index.bad_ranges if bad.from_offset < end and begin < bad.to_offset]
                 found.append(Part(segment.file(), segment.base_offset, begin, end, known))
         return found
+
+    def _begin(self) -> int:
+        """Return where the batch begins that holds the log's start; the next one where that is damaged."""
+        start_offset = self._segments.start_offset
+        found = self._segments.holding(start_offset).locate(start_offset)
+        return start_offset if found is None else found
 
     def note_bad(self, bad: BadRange) -> bool:
         """Serve this range no more, until it is repaired. Return whether it was not known."""

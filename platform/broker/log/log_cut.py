@@ -17,11 +17,13 @@ from .segment.segment_name import file_name
 COPIED_AT_ONCE = 1 << 20
 
 
-def cut(folder: Path, to_offset: int, *, aside: Path) -> None:
+def cut(folder: Path, to_offset: int, *, aside: Path, is_behind_damage: bool = False) -> None:
     """Make the log in `folder` end at `to_offset`; its tail goes to the folder `aside`, which is made.
 
-    `to_offset` is where a batch of the log ends, or a segment begins, and not before the first segment. Nobody has the log open,
-    and no job of it is under way. Raises OSError; call it again then.
+    `to_offset` is where a batch of the log ends, or a segment begins, and not before the first segment. `is_behind_damage`: a new
+    segment begins there, because damage at the end of the last segment would be taken for a torn tail, and the log would be
+    shorter than its replica has promised. Nobody has the log open, and no job of it is under way. Raises OSError; call it again
+    then.
     """
     bases = folders.segment_bases(folder)
     holding = max(base for base in bases if base <= to_offset)
@@ -35,6 +37,9 @@ def cut(folder: Path, to_offset: int, *, aside: Path) -> None:
     for base in reversed(later):
         os.rename(folder / file_name(base), aside / file_name(base))
         folders.sync(aside)
+        folders.sync(folder)
+    if is_behind_damage:
+        (folder / file_name(to_offset)).touch(mode=0o644)
         folders.sync(folder)
     _cut_segment(folder / file_name(holding), to_offset - holding, aside / file_name(to_offset))
     epochs = leader_epochs.read(folder)

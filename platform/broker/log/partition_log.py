@@ -303,15 +303,18 @@ class PartitionLog:
         """Close this log, make it end at `to_offset`, durably, and return it opened again. `log_cut` says how.
 
         Everything from `to_offset` on goes to the folder `aside`. No job of this log may be under way; one that is reported later
-        changes nothing. In a gap, the log ends where the gap begins. Raises `OffsetOutOfRange` inside a batch or damage,
-        `FolderFault`, `LogUnusable`.
+        changes nothing. In a gap, the log ends where the gap begins. What is damaged in front of the new end stays damaged.
+        Raises `OffsetOutOfRange` inside a batch, `FolderFault`, `LogUnusable`.
         """
         if not self._is_end_of_batch(to_offset):
             raise self._name.out_of_range(to_offset, self.log_start_offset, self.log_end_offset)
         config = self.config
+        is_behind_damage = (
+            damage_between(self._segments.holding(to_offset).index.bad_ranges, to_offset - 1, to_offset) is not None
+        )
         self.close()
         try:
-            log_cut.cut(self.folder, to_offset, aside=aside)
+            log_cut.cut(self.folder, to_offset, aside=aside, is_behind_damage=is_behind_damage)
         except OSError as error:
             raise self._name.fault(error) from error
         return PartitionLog.open(self.folder, topic=self.topic, partition=self.partition, config=config, now_ms=now_ms)
@@ -323,8 +326,8 @@ class PartitionLog:
             return True
         if any(begin <= offset < end for begin, end in self.gaps):
             return True  # The log then ends where the gap begins.
-        if any(bad.from_offset == offset for bad in self.bad_ranges):
-            return True
+        if damage_between(self._segments.holding(offset).index.bad_ranges, offset, offset + 1) is not None:
+            return True  # Where its batches begin cannot be read; the leader's log says it.
         try:
             segment = self._segments.holding(offset)
             return segment.end_offset == offset or segment.header_at(offset) is not None

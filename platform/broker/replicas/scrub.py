@@ -101,7 +101,11 @@ class Scrub:
             if driver is None or comparable is None:
                 self._next_partition()
                 continue
-            span = comparable.comparison.next_range(self._cursor, RANGE_BYTES, driver.machine.high_watermark)
+            try:
+                span = comparable.comparison.next_range(self._cursor, RANGE_BYTES, driver.machine.high_watermark)
+            except OSError as error:
+                self._not_compared(driver, self._cursor, error)
+                span = None
             if span is None:
                 self._next_partition()
                 continue
@@ -117,9 +121,7 @@ class Scrub:
             self._ask(driver, from_offset, to_offset, own)
 
         def failed(error: Exception) -> None:
-            self._faults.warning(
-                "replica_not_compared", topic=driver.topic, partition=driver.index, from_offset=from_offset, why=str(error)
-            )
+            self._not_compared(driver, from_offset, error)
             self._cursor = to_offset
             self._pause(to_offset - from_offset)
 
@@ -133,6 +135,11 @@ class Scrub:
             self._later(1)
         elif not self._replicas.behind_upkeep(lambda: digest_of(parts), done, failed):
             self._later(AGAIN_MS)
+
+    def _not_compared(self, driver: ReplicaDriver, from_offset: int, error: Exception) -> None:
+        self._faults.warning(
+            "replica_not_compared", topic=driver.topic, partition=driver.index, from_offset=from_offset, why=str(error)
+        )
 
     def _ask(self, driver: ReplicaDriver, from_offset: int, to_offset: int, own: RangeDigest) -> None:
         node = driver.node

@@ -23,6 +23,8 @@ ANSWER_S = 3.0
 LIST_OFFSETS, EARLIEST = 2, -2
 PAUSE_MS = 60.0
 SESSION_MS = 2_000
+STRAYS = 0.2
+IDLE_AT_END = 3
 DUPLICATE = (ErrorCode.DUPLICATE_SEQUENCE_NUMBER,)
 LOST_PLACE = (ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER, ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.INVALID_PRODUCER_EPOCH)
 
@@ -188,7 +190,22 @@ class Producer(Client):
 class Reader(Client):
     """Reads all partitions from the beginning, as far as leaders show them."""
 
-    def __init__(self, cluster: Cluster, process: Process, history: History, name: str, *, partitions: Sequence[int]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        process: Process,
+        history: History,
+        name: str,
+        *,
+        partitions: Sequence[int],
+        strays: bool = False,
+        begins_again: bool = False,
+    ) -> None:
+        """`strays`: it sometimes asks another broker than the leader that it knows. `begins_again`: at each partition's end it
+        begins at the beginning, and is another reader from then on.
+        """
+        self._strays, self._begins_again = strays, begins_again
+        self._names = {partition: name for partition in partitions}
         self.offsets = dict.fromkeys(partitions, 0)
         self.starts = dict.fromkeys(partitions, 0)
         """Where the log began when this reader came there."""
@@ -205,7 +222,8 @@ class Reader(Client):
             self.pause(40)
 
     def _read(self, partition: int) -> None:
-        leader = self.connections.leader(partition)
+        strays = self._strays and self.sim.chance.random() < STRAYS
+        leader = self.connections.any_broker() if strays else self.connections.leader(partition)
         if leader is None:
             self.pause()
             return
@@ -239,8 +257,11 @@ class Reader(Client):
             end = header.next_offset
         self.high_watermarks[partition] = answer.high_watermark
         self.idle[partition] = 0 if records else self.idle[partition] + 1
+        if self._begins_again and self.idle[partition] >= IDLE_AT_END:
+            self._names[partition] += "+"
+            self.offsets[partition] = self.idle[partition] = 0
         if records:
-            self.history.seen.append(Seen(self.name, partition, offset, tuple(records)))
+            self.history.seen.append(Seen(self._names[partition], partition, offset, tuple(records)))
             self.sim.note(self.name, "saw", partition, offset, len(records), "up to", end)
             self.offsets[partition] = end
 

@@ -131,6 +131,8 @@ class Cluster:
         self.wall_offsets_ms: dict[int, int] = {}
         self._starts = 0
         self.is_healed = False
+        self.is_down_at_deletion: int | None = None
+        """Which broker is to be down when the short topic is deleted and made again next."""
 
     def start(self, broker_id: int) -> None:
         host = self.hosts.get(broker_id)
@@ -218,6 +220,13 @@ class Cluster:
         above = paths.replica_states(id_word(made))
         names = nodes[above].children if above in nodes else ()
         return {int(name): json.loads(nodes[f"{above}/{name}"].data) for name in names}
+
+    def is_in_sync(self, topic: str = TOPIC) -> bool:
+        """Return whether nothing moves, and all replicas of each partition are in its set."""
+        return all(
+            not state["targets"] and {int(one[0]) for one in state["members"]} == set(state["replicas"])
+            for state in self.states(topic).values()
+        )
 
     def leader_of(self, partition: int) -> int | None:
         """Return the broker that ZooKeeper's newest node of the partition names."""

@@ -18,10 +18,12 @@ from kazoo.exceptions import (
     RuntimeInconsistency,
 )
 
-from .scheduler import Simulation
+from .scheduler import Process, Simulation
 
 SERVERS = 3
 STARTED_MS = 1_800_000_000_000
+NODES = "/replicas/"
+"""Above the nodes of replicated partitions."""
 
 
 class Stat(NamedTuple):
@@ -154,6 +156,12 @@ class SessionRecord:
     is_over: bool = False
 
 
+Armed = Callable[[Process, list[Act]], float | None]
+"""Looks at a swap of partitions' nodes that a process is about to send. None: it waits for another one. Otherwise it has acted,
+and the swap arrives so many milliseconds later.
+"""
+
+
 class Ensemble:
     """See the module."""
 
@@ -166,6 +174,7 @@ class Ensemble:
         self.is_away = False
         """Without a quorum: no client is answered, and no session ends."""
         self._next_session = 0x1000
+        self._armed: list[Armed] = []
 
     def now_ms(self) -> int:
         return STARTED_MS + self.sim.now_ms
@@ -203,6 +212,22 @@ class Ensemble:
             self.commit([Act("delete", path) for path in mine])
 
     # -- writes ------------------------------------------------------------------------------------
+
+    def arm(self, armed: Armed) -> None:
+        """Let something befall a swap to come."""
+        self._armed.append(armed)
+
+    def disarm(self) -> None:
+        self._armed.clear()
+
+    def swap_asked(self, process: Process, acts: list[Act]) -> float:
+        """Return how many milliseconds late the request is to arrive."""
+        for armed in self._armed:
+            late_ms = armed(process, acts)
+            if late_ms is not None:
+                self._armed.remove(armed)
+                return late_ms
+        return 0.0
 
     def transact(self, acts: Iterable[Act]) -> tuple[list[Any] | None, list[Exception]]:
         """Carry out all or none. Return each act's result, or the errors of all where one is refused."""

@@ -1,12 +1,14 @@
 """What each kind of fault does to the cluster."""
 
+import json
 from collections.abc import Callable
 
 from .administration import PREFERRED, UNCLEAN, Administrator
 from .clients import CLIENTS, PARTITIONS
 from .cluster import TOPIC, Cluster
-from .ensemble import SERVERS
+from .ensemble import SERVERS, Act
 from .plans import MOST_TARGETS, Fault, Plan
+from .scheduler import Process
 from .zookeeper_client import HOST
 
 
@@ -39,6 +41,20 @@ def _kill_all(cluster: Cluster, broker_id: int, size: int) -> None:
 
 def _power(cluster: Cluster, broker_id: int, size: int) -> None:
     _down(cluster, broker_id, size, cluster.cut_power)
+
+
+def _last_power(cluster: Cluster, broker_id: int, size: int) -> None:
+    """The others die; then the one that is left loses its power."""
+    for other in cluster.brokers:
+        if other != broker_id:
+            cluster.kill(other)
+            cluster.sim.call_in(1_200 + 2 * size, lambda other=other: cluster.start(other))  # type: ignore[misc]
+    cluster.sim.call_in(200 + size, lambda: _power(cluster, broker_id, size // 4))
+
+
+def _remake(cluster: Cluster, broker_id: int, size: int) -> None:
+    """A broker is down while the short topic is deleted and made again."""
+    cluster.is_down_at_deletion = broker_id
 
 
 def _stop(cluster: Cluster, broker_id: int, size: int) -> None:
@@ -135,10 +151,105 @@ def _clock(cluster: Cluster, broker_id: int, size: int) -> None:
     cluster.jump_clock(broker_id, (size - 500) * 7_200)
 
 
+# -- around a swap of a partition's node: of this broker, or with an odd size the next one of any ----
+
+
+def _at_swap(cluster: Cluster, broker_id: int, size: int, act: Callable[[int, list[Act]], float | None]) -> None:
+    """`act` gets the broker that asks. None: this swap is not what it waits for."""
+
+    def armed(process: Process, acts: list[Act]) -> float | None:
+        asking = next(one for one, host in cluster.hosts.items() if host.process is process)
+        return act(asking, acts) if size % 2 or asking == broker_id else None
+
+    cluster.ensemble.arm(armed)
+
+
+def _late_swap(cluster: Cluster, broker_id: int, size: int) -> None:
+    """It arrives late, and so does all that its session sends after it."""
+    _at_swap(cluster, broker_id, size, lambda asking, acts: 50 + 2.5 * size)
+
+
+def _orphaned_swap(cluster: Cluster, broker_id: int, size: int) -> None:
+    """Its process dies, and it arrives when the next process of this broker works already."""
+
+    def act(asking: int, acts: list[Act]) -> float:
+        down = cluster.cut_power if size % 4 > 1 else cluster.kill
+        cluster.sim.call_in(0.2, lambda: down(asking))
+        cluster.sim.call_in(100 + size % 200, lambda: cluster.start(asking))
+        return 400 + 2.0 * size
+
+    _at_swap(cluster, broker_id, size, act)
+
+
+def _fatal_swap(cluster: Cluster, broker_id: int, size: int) -> None:
+    """Its process dies before it is answered, or soon after."""
+
+    def act(asking: int, acts: list[Act]) -> float:
+        cluster.sim.call_in(0.2 + size / 50, lambda: _kill(cluster, asking, size))
+        return 0.0
+
+    _at_swap(cluster, broker_id, size, act)
+
+
+def _unanswered_swap(cluster: Cluster, broker_id: int, size: int) -> None:
+    """It is carried out, and its broker does not hear of it. The others may not hear of it soon."""
+
+    def act(asking: int, acts: list[Act]) -> float:
+        _cut(cluster, size, (HOST, f"broker-{asking}"))
+        if size % 4 > 1:
+            for number in range(SERVERS):
+                _lag(cluster, number, size)
+        return 0.0
+
+    _at_swap(cluster, broker_id, size, act)
+
+
+def _newcomer(cluster: Cluster, broker_id: int, size: int) -> None:
+    """A broker comes into the set, the others do not reach it any more, and die. So it is the one that takes over."""
+
+    def act(asking: int, acts: list[Act]) -> float | None:
+        new = next((one for act in acts if (one := _added(cluster, act)) is not None), None)
+        if new is None:
+            return None
+        here, dies_ms = f"broker-{new}", 1.5 * size
+        others = [one for one in cluster.brokers if one != new]
+        links = [(f"broker-{one}", here) for one in others] + [(here, f"broker-{one}") for one in others]
+        if size % 4 > 1:
+            links.append((HOST, f"broker-{asking}"))
+        cluster.sim.note("newcomer", new)
+        network = cluster.network
+        network.cut.update(links)
+
+        def mend() -> None:
+            for link in links:
+                network.mend(link)
+
+        for one in others:
+            cluster.sim.call_in(dies_ms, lambda one=one: cluster.kill(one))  # type: ignore[misc]
+            cluster.sim.call_in(dies_ms + 200, lambda one=one: _expire(cluster, one, size))  # type: ignore[misc]
+            cluster.sim.call_in(dies_ms + 2_000, lambda one=one: cluster.start(one))  # type: ignore[misc]
+        cluster.sim.call_in(dies_ms + 1_900, mend)
+        return 0.0
+
+    _at_swap(cluster, broker_id, 1, act)
+
+
+def _added(cluster: Cluster, act: Act) -> int | None:
+    """Return the broker that comes into a partition's set by this change of its node."""
+    node = cluster.ensemble.leader.nodes.get(act.path)
+    if act.what != "write" or node is None:
+        return None
+    before = {int(one[0]) for one in json.loads(node.data)["members"]}
+    after = [int(one[0]) for one in json.loads(act.data)["members"]]
+    return next((one for one in after if before and one not in before), None)
+
+
 FAULTS: dict[str, Callable[[Cluster, int, int], None]] = {
     "kill": _kill,
     "kill all": _kill_all,
     "power": _power,
+    "last power": _last_power,
+    "remake": _remake,
     "stop": _stop,
     "die soon": _die_soon,
     "pause": _pause,
@@ -153,6 +264,11 @@ FAULTS: dict[str, Callable[[Cluster, int, int], None]] = {
     "slow network": _slow_network,
     "clock": _clock,
     "damage": _damage,
+    "late swap": _late_swap,
+    "orphaned swap": _orphaned_swap,
+    "fatal swap": _fatal_swap,
+    "unanswered swap": _unanswered_swap,
+    "newcomer": _newcomer,
 }
 QUESTIONS: dict[str, Callable[[Administrator, int, int], None]] = {
     "move": lambda admin, target, size: admin.move(target % PARTITIONS, size),
@@ -179,6 +295,7 @@ def _befall(cluster: Cluster, admin: Administrator, fault: Fault) -> None:
 def heal(cluster: Cluster) -> None:
     """End all that is wrong, and start what is down."""
     cluster.is_healed = True
+    cluster.ensemble.disarm()
     network, ensemble = cluster.network, cluster.ensemble
     for link in sorted(network.cut):
         network.mend(link)

@@ -33,6 +33,8 @@ class Plan(NamedTuple):
     """With four, each partition has its three replicas on some of them."""
     has_short_topic: bool = False
     """Whether a topic is made, written, read and deleted, again and again under one name."""
+    has_strays: bool = False
+    """Whether readers sometimes ask any broker, as clients do whose metadata is old."""
 
     @property
     def retention_bytes(self) -> int | None:
@@ -49,6 +51,8 @@ KINDS = {
     "kill": 3,
     "kill all": 0.5,
     "power": 3,
+    "last power": 1,
+    "remake": 2,
     "stop": 1,
     "die soon": 3,
     "pause": 3,
@@ -67,15 +71,23 @@ KINDS = {
     "delete records": 2,
     "damage": 2,
     "recover": 1,
+    "late swap": 1,
+    "orphaned swap": 2,
+    "fatal swap": 1,
+    "unanswered swap": 2,
+    "newcomer": 2,
 }
 """By name, how often one comes beside others."""
 RARE = {"move": 0.25, "delete records": 0.25, "damage": 0.2, "recover": 0.2, "elect": 0.25}
+RARE |= {"late swap": 0.1, "orphaned swap": 0.2, "fatal swap": 0.15, "unanswered swap": 0.2, "newcomer": 0.2}
+RARE |= {"last power": 0.15, "remake": 0.15}
+POWER = ("power", "last power")
 OFTEN = 0.35
 
 
 def drawn(seed: int, must: Collection[str] = ()) -> Plan:
     """Return the plan of a seed: some kinds of faults, not all, so that each run goes deep somewhere. `must`: kinds that it has,
-    "short topic", "retention" and "power of one" among them.
+    "short topic", "retention", "strays" and "power of one" among them.
     """
     chance = random.Random(f"plan {seed}")
     kinds = [name for name in KINDS if (chance.random() < RARE.get(name, OFTEN)) | (name in must)] or ["kill"]
@@ -85,7 +97,8 @@ def drawn(seed: int, must: Collection[str] = ()) -> Plan:
     damage_target = chance.randrange(3)
     is_power_of_one = (chance.random() < 0.3) | ("power of one" in must)
     has_retention = (chance.random() < 0.15) | ("retention" in must)
-    has_short_topic = (chance.random() < 0.2) | ("short topic" in must)
+    has_short_topic = (chance.random() < 0.2) | ("short topic" in must) | ("remake" in kinds)
+    has_strays = (chance.random() < 0.3) | ("strays" in must)
     asks_peers = chance.random() < 0.5
     segment_bytes = chance.choice(("4096", "16384", "1048576"))
     flushes = chance.random() < 0.3
@@ -99,10 +112,13 @@ def drawn(seed: int, must: Collection[str] = ()) -> Plan:
         faults = [one._replace(target=damage_target) if one.name == "damage" else one for one in faults]
         segment_bytes, is_power_of_one = "4096", False
     # Power cuts lose nothing where acknowledgements wait for the disk, or where one broker alone loses its power.
-    if "power" in names and is_power_of_one:
-        faults = [one._replace(target=power_target) if one.name == "power" else one for one in faults]
+    has_power = not names.isdisjoint((*POWER, "orphaned swap"))
+    if has_power and is_power_of_one:
+        faults = [one._replace(target=power_target) if one.name in POWER else one for one in faults]
+        # An orphaned swap of an odd size class cuts the power of any broker.
+        faults = [one._replace(size=one.size // 4 * 4 + one.size % 2) if one.name == "orphaned swap" else one for one in faults]
     config = {"segment.bytes": segment_bytes}
-    if ("power" in names and not is_power_of_one) or (flushes and not is_power_of_one):
+    if (has_power and not is_power_of_one) or (flushes and not is_power_of_one):
         config["flush.ack"] = "always"
     settings = []
     if has_retention:
@@ -119,6 +135,7 @@ def drawn(seed: int, must: Collection[str] = ()) -> Plan:
         tuple(sorted(faults, key=lambda one: one.at_ms)),
         brokers=4 if "move" in names else 3,
         has_short_topic=has_short_topic,
+        has_strays=has_strays,
     )
 
 

@@ -134,7 +134,12 @@ def _play(sim: Simulation, cluster: Cluster, history: History, plan: Plan) -> No
     SimulatedThread(clients, make, "make the topic").start()
     _until(sim, BEGIN_MS, lambda: bool(is_made), "the topic to be made")
     running: list[Client] = [Producer(cluster, clients, history, f"producer-{number}") for number in (1, 2)]
-    running += [Reader(cluster, clients, history, f"reader-{number}", partitions=range(PARTITIONS)) for number in (1, 2)]
+    running += [
+        Reader(cluster, clients, history, f"reader-{number}", partitions=range(PARTITIONS), strays=plan.has_strays)
+        for number in (1, 2)
+    ]
+    if plan.is_damaged:
+        running.append(Reader(cluster, clients, history, "again", partitions=range(PARTITIONS), begins_again=True))
     running += [Member(cluster, clients, history, f"member-{number}") for number in (1, 2)]
     if plan.has_short_topic:
         running.append(ShortTopic(cluster, clients, history, NAME))
@@ -219,10 +224,7 @@ def _last_reader(sim: Simulation, cluster: Cluster, clients: Process) -> Reader:
 
 
 def _is_whole(cluster: Cluster) -> bool:
-    states = cluster.states()
-    return len(states) == PARTITIONS and all(
-        not state["targets"] and {int(one[0]) for one in state["members"]} == set(state["replicas"]) for state in states.values()
-    )
+    return len(cluster.states()) == PARTITIONS and cluster.is_in_sync() and cluster.is_in_sync(NAME)
 
 
 def _until(

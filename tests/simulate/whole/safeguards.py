@@ -125,12 +125,14 @@ SAFEGUARDS: dict[str, Safeguard] = {
         _one(ReplicatedPartition, "when_acknowledged", _acknowledged_at_once), ("kill", "alone"), is_noticed_soon=True
     ),
     "proposed sets must have it, too": Safeguard(
-        _one(acknowledging, "needed", lambda held, _: frozenset(held.members)), ("from zookeeper", "alone", "kill", "lag")
+        _one(acknowledging, "needed", lambda held, _: frozenset(held.members)), ("newcomer", "kill")
     ),
     "readers see what every member has": Safeguard(
         _one(driver, "visible_end", _all_of_the_log), ("kill", "alone"), is_noticed_soon=True
     ),
-    "out of range is said by a leader that is sure": Safeguard(_one(ReplicaDriver, "when_sure", _sure_at_once), ("pause",)),
+    "out of range is said by a leader that is sure": Safeguard(
+        _one(ReplicaDriver, "when_sure", _sure_at_once), ("pause", "strays")
+    ),
     "the next leader knows the producers": Safeguard(
         _one(ReplicaDriver, "_publish", _without_producers(ReplicaDriver._publish)),
         ("kill", "from clients", "alone"),
@@ -145,27 +147,28 @@ SAFEGUARDS: dict[str, Safeguard] = {
     ),
     "lost memory is a new life": Safeguard(_one(lives, "survives_in_memory", _yes), ("power", "power of one")),
     "a swap is fenced by its process": Safeguard(
-        _one(replica_states, "Check", _unfenced_swap), ("kill", "die soon", "from zookeeper")
+        _one(replica_states, "Check", _unfenced_swap), ("elect", "orphaned swap", "kill")
     ),
-    "only this process's own swap makes it lead": Safeguard(_one(leading, "leads", _by_broker), ("kill", "die soon")),
+    "only this process's own swap makes it lead": Safeguard(_one(leading, "leads", _by_broker), ("power", "power of one")),
     "a swap is settled by a swap": Safeguard(
-        _one(swaps, "settles", lambda swap, read: read.version >= swap.version), ("lag", "from zookeeper", "away")
+        _one(swaps, "settles", lambda swap, read: read.version >= swap.version),
+        ("elect", "unanswered swap", "slow network", "kill"),
     ),
-    "a replica that comes in has everything": Safeguard(_one(set_changes, "joins", _yes), ("kill", "alone")),
+    "a replica that comes in has everything": Safeguard(_one(set_changes, "joins", _yes), ("newcomer", "kill")),
     "never fewer than min.insync.replicas": Safeguard(
         (
             (set_changes, "may_be_without", lambda members, _: len(members) > 1),
             (model.set_changes, "may_be_without", lambda members, _: len(members) > 1),
         ),
-        ("power", "power of one", "alone", "pause"),
+        ("last power", "power of one"),
     ),
-    "a folder belongs to a topic's id": Safeguard(
-        _one(open_logs.topic_note, "read", _any_folder), ("short topic", "kill", "stop")
-    ),
+    "a folder belongs to a topic's id": Safeguard(_one(open_logs.topic_note, "read", _any_folder), ("remake", "kill")),
     "a deletion is answered by all": Safeguard(
         _one(leading, "deleted_by_all", _start_alone), ("delete records", "alone", "kill")
     ),
-    "a move ends when its replicas have the log": Safeguard(_one(reassignment, "is_complete", _is_wanted), ("move", "kill")),
+    "a move ends when its replicas have the log": Safeguard(
+        _one(reassignment, "is_complete", _is_wanted), ("move", "last power", "power of one")
+    ),
     "a recovery is for a loss": Safeguard(_one(recovering, "is_due", _yes), ("recover", "kill", "alone")),
     "a batch's CRC is checked before it is copied": Safeguard(_one(following, "is_sound", _yes), ("damage", "move", "kill")),
     "readers do not jump over damage": Safeguard(_one(PartitionLog, "_check_damage", _no), ("damage", "kill")),

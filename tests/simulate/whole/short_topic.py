@@ -18,15 +18,21 @@ MOST_TRIES = 5
 
 
 class ShortTopic(Client):
-    """Notes in `history.returned` each record that was acknowledged at once in one topic, and is read from a later one."""
+    """Notes in `history.returned` each record that was acknowledged at once in one topic, and is read from a later one. A topic
+    that was made while a broker was down stays until all its replicas are in sync.
+    """
 
     def work(self) -> None:
         was_in: dict[bytes, UUID] = {}
         number = 0
+        cluster, down = self.connections.cluster, None
         while not self.is_ending:
             self.pause()
             code = create_topic(self.connections, NAME, 1, {"segment.bytes": "4096"})
             self.sim.note(self.name, "made", None if code is None else code.name)
+            was_down, down = down, None
+            if was_down is not None:
+                cluster.start(was_down)
             if code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
                 continue
             for _ in range(BATCHES):
@@ -37,8 +43,21 @@ class ShortTopic(Client):
                     was_in[value] = topic_id
             self._read(was_in)
             self.pause(200)
+            while was_down is not None and not cluster.is_in_sync(NAME):
+                if self.is_ending:
+                    return  # and all must be in sync in the end
+                self.pause()
+            down = self._kill_before_deletion()
             code = delete_topic(self.connections, NAME)
             self.sim.note(self.name, "deleted", None if code is None else code.name)
+
+    def _kill_before_deletion(self) -> int | None:
+        """Return the broker that was to be down, and is."""
+        cluster = self.connections.cluster
+        down, cluster.is_down_at_deletion = cluster.is_down_at_deletion, None
+        if down is not None:
+            cluster.kill(down)
+        return down
 
     def _find(self) -> tuple[int, UUID] | None:
         """Return leader and id."""

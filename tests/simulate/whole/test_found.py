@@ -36,6 +36,12 @@ FOUND = {
         config=(("segment.bytes", "4096"),),
         faults=(Fault("stop", 2_784, 2, 909), Fault("power", 3_254, 1, 623), Fault("delete records", 6_743, 4, 212)),
     ),
+    "a replica whose epoch began at its damage could not cut its log": Plan(
+        seed=0,
+        settings=("log.retention.check.interval.ms=700",),
+        config=(("retention.bytes", "16384"), ("segment.bytes", "4096")),
+        faults=(Fault("pause", 306, 2, 172), Fault("pause", 423, 3, 483), Fault("last power", 1_071, 0, 80)),
+    ),
 }
 
 

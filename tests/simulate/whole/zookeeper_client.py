@@ -11,9 +11,9 @@ from kazoo.exceptions import ConnectionLoss, NodeExistsError, NoNodeError, Sessi
 from kazoo.handlers.threading import KazooTimeoutError
 from kazoo.protocol.states import KazooState, KeeperState
 
-from .ensemble import Act, Ensemble, Server, SessionRecord, parent_of
+from .ensemble import NODES, Act, Ensemble, Server, SessionRecord, parent_of
 from .network import Network
-from .scheduler import Process, SimulatedThread
+from .scheduler import MS, Process, SimulatedThread
 
 HOST = "zookeeper"
 Finish = Callable[[Any, Exception | None], None]
@@ -200,6 +200,9 @@ class SimulatedClient:
         def done(results: Any, error: Exception | list[Exception] | None) -> None:
             answer.finish(error if isinstance(error, list) else results, None if isinstance(error, list) else error)
 
+        if any(act.what == "write" and act.path.startswith(NODES) for act in acts):
+            late_ms = self._ensemble.swap_asked(self._process, acts)
+            self._next_out_us = max(self._next_out_us, self._sim.now_us + int(late_ms * MS))
         self._write(owned, done, is_multi=True)
         return answer
 

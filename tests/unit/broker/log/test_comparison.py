@@ -108,17 +108,23 @@ def test_a_range_that_the_log_does_not_hold_has_no_digest(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("interval", [1, 150, 100_000])
-def test_a_log_that_begins_inside_a_segment_is_compared_behind_its_start(tmp_path: Path, interval: int) -> None:
+@pytest.mark.parametrize("inside", [0, 1])
+def test_a_log_that_begins_inside_a_segment_is_compared_from_the_batch_that_holds_its_start(
+    tmp_path: Path, interval: int, inside: int
+) -> None:
+    """Seed 118 of the whole simulation: damage behind the start, in the same part of the list of starts, was not found."""
     log = twelve_batches(tmp_path, segment_bytes=300, index_interval_bytes=interval)
-    made = fetched(log)
     second = log.segments[1]
-    log.advance_start(second.base_offset + 1, NOW_MS)
+    first = next(one.position for one, _ in fetched(log) if one.position > second.base_offset)
+    log.advance_start(first + inside, NOW_MS)
     covered = spans(log, 1)
-    assert covered
     assert all(log.comparison.parts(*one) is not None for one in covered)
+    assert covered[0][0] == first
+    assert [begin for begin, _ in covered[1:]] == [end for _, end in covered[:-1]]
     assert covered[-1][1] == log.segments[-1].base_offset
-    after = next(one.position for one, _ in made if one.position > second.base_offset)
-    assert covered[0][0] == (after if interval == 1 else second.end_offset if interval == 100_000 else covered[0][0])
+    assert log.comparison.parts(first - 1, covered[0][1]) is None
+    log.advance_start(covered[0][1] if inside else first + 1, NOW_MS)
+    assert (log.comparison.parts(*covered[0]) is None) == bool(inside)
 
 
 def test_a_reader_of_a_replica_does_not_pass_over_damage(tmp_path: Path) -> None:

@@ -107,6 +107,41 @@ def test_a_cut_inside_a_batch_or_behind_the_end_is_refused(tmp_path: Path, offse
     assert values(fetched(log)) == [b"a", b"b"]
 
 
+@pytest.mark.parametrize("interval", [1, 100_000])
+@pytest.mark.parametrize("kept", [3, 4, 5, 6])
+def test_a_cut_at_damage_keeps_what_is_damaged_before_it_and_it_can_be_repaired(tmp_path: Path, kept: int, interval: int) -> None:
+    """After a power cut, the leader's epoch may begin inside what this replica has lost. A log that ended where its damage begins
+    would be shorter than its replica has promised, and undamaged.
+    """
+    log = open_log(tmp_path / "events-0", segment_bytes=10_000, index_interval_bytes=interval)
+    for number in range(9):
+        log.append(batch(b"%d" % number), NOW_MS)
+    made = fetched(log)
+    log.close()
+    path = next(log.folder.glob("*.log"))
+    data = bytearray(path.read_bytes())
+    begin, end, to_offset = (made[number][0].position for number in (3, 6, kept))
+    data[begin:end] = bytes(end - begin)
+    path.write_bytes(data)
+    for sidecar in [*log.folder.glob("*.index"), *log.folder.glob("*.recent")]:
+        sidecar.unlink()
+    log = open_log(tmp_path / "events-0", segment_bytes=10_000, index_interval_bytes=interval)
+    log.skips_damage = False
+    assert [bad[:2] for bad in log.bad_ranges] == [(begin, end)]
+    log = log.cut_end(to_offset, aside=tmp_path / "aside", now_ms=NOW_MS)
+    log.skips_damage = False
+    assert log.log_end_offset == to_offset
+    assert [bad[:2] for bad in log.bad_ranges] == ([(begin, to_offset)] if kept > 3 else [])
+    log.append(batch(b"other"), NOW_MS)
+    for bad in log.bad_ranges:
+        whole = b"".join(data for _, data in made[3:kept])
+        log.comparison.repair_job(bad, memoryview(whole), tmp_path / "damaged").run_to_end()
+    log.close()
+    assert [problem for problem in check(log.folder) if not problem.kind.is_harmless] == []
+    again = open_log(tmp_path / "events-0", segment_bytes=10_000, index_interval_bytes=interval)
+    assert values(fetched(again)) == [*(b"%d" % number for number in range(kept)), b"other"]
+
+
 def test_producers_of_the_tail_are_forgotten(tmp_path: Path) -> None:
     log = open_log(tmp_path / "events-0")
     kept = log.append(batch(b"a", producer_id=7, epoch=0, sequence=0), NOW_MS)
