@@ -26,6 +26,7 @@ def replace_file(path: Path, content: bytes, *, is_durable: bool = False, mode: 
         raise
 
 
-def is_disk_full(error: OSError) -> bool:
-    """Return whether there was no room: this may pass, unlike a wrong path."""
-    return error.errno in (errno.ENOSPC, errno.EDQUOT)
+def is_disk_full(error: BaseException) -> bool:
+    """Return whether there was no room, on the disk, by a quota or by the process's limit on file sizes: this may pass, unlike a
+    wrong path."""
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -190,9 +190,9 @@ class SecuredPlatform(Platform):
         for entry in entries:
             words = tomllib.loads(entry)
             name = words["name"]
-            if words.get("engine", "kafka") != "kafka" or (name.startswith("airflow-") and not self._has_airflow):
+            if name.startswith("airflow-") and not self._has_airflow:
                 continue
-            if name in commands:
+            if name in commands and words["engine"] == "kafka":
                 entry = re.sub(r"(?m)^command = .*$", lambda _, name=name: f"command = {json.dumps(commands[name])}", entry)
             if name.startswith("airflow-"):
                 # Tasks have the Connections and no file.

@@ -116,7 +116,12 @@ def test_sparks_pages_show_paths_and_no_secret(platform: SecuredPlatform, tmp_pa
     script.write_text(_JOB)
     layout = platform.layout
     words = [layout.offline_bootstrap, TOPIC, layout.registry_url, f"{platform.live_file}:{platform.offline_file}"]
-    environment = {**platform.environment, "HEADRACE_CLIENT_CONFIG": "", "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment = {
+        **platform.environment,
+        "HEADRACE_CLIENT_CONFIG": "",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "PYSPARK_PYTHON": sys.executable,
+    }
     done = subprocess.run(
         [sys.executable, str(script), *words], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=300
     )

@@ -11,7 +11,6 @@ from .errors import (
     LogUnusable,
     OffsetOutOfRange,
     OldFormat,
-    is_full,
 )
 from .jobs.checkpoint_job import CheckpointJob
 from .jobs.expire_job import ExpireJob
@@ -73,6 +72,5 @@ __all__ = [
     "StartJob",
     "digest_of",
     "erase_now",
-    "is_full",
     "topic_note",
 ]

@@ -1,6 +1,5 @@
 """The errors of a partition's log. Each names the partition and its offsets."""
 
-import errno
 from pathlib import Path
 from typing import ClassVar
 
@@ -106,8 +105,3 @@ class FolderFault(LogError):
         )
         self.path = path
         self.errno = cause.errno
-
-
-def is_full(error: BaseException) -> bool:
-    """Return whether the reason is a full disk, or a quota: later, the same may work."""
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT)

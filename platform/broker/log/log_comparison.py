@@ -29,7 +29,8 @@ class LogComparison:
 
     def next_range(self, offset: int, most: int, up_to_offset: int) -> tuple[int, int] | None:
         """Return the next whole batches of closed segments at or behind `offset` and before `up_to_offset`, as a half-open range
-        of about `most` offsets; None for none. A segment without an index is left out: it is read first.
+        of about `most` offsets; None for none. A segment without an index is left out: it is read first. So is the part in which
+        the log's start is: the others need not have what is before the start.
         """
         segments = self._segments
         for segment in segments.listed_from(max(offset, segments.start_offset)):
@@ -39,7 +40,12 @@ class LogComparison:
             end = max([segment.end_offset, *(bad.to_offset for bad in segment.index.bad_ranges)])
             if begin >= end or not segment.index.is_complete or not len(segment.index.starts):
                 continue
-            if begin > segment.base_offset:
+            if begin < segments.start_offset:
+                first = segment.index.starts.first_after(segments.start_offset - 1)
+                if first is None:
+                    continue
+                begin = first
+            elif begin > segment.base_offset:
                 begin = segment.index.starts.last_at_or_before(begin)
             if begin + most >= end <= up_to_offset:
                 return begin, end
@@ -74,13 +80,19 @@ class LogComparison:
         return segments.holding(bad.from_offset).index.add_bad(bad)
 
     def repair_job(self, bad: BadRange, data: memoryview, aside: Path) -> RepairJob:
-        """Return what writes the batches in `data` over the begin of `bad`. Raises `RepairRefused`, `FolderFault`."""
+        """Return what writes the batches in `data` over the begin of `bad`. Raises `RepairRefused`, `FolderFault`.
+
+        Where the log's start is inside the range, the batches may begin with the one that holds the start: what is before it is
+        deleted, and no other replica may have it.
+        """
         batches: list[tuple[BatchHeader, memoryview]] = []
         offset = bad.from_offset
         try:
             for header, batch in iter_batches(data):
                 if header.position >= bad.to_offset:
                     break
+                if not batches and offset < header.position <= self._segments.start_offset:
+                    offset = header.position
                 if header.position != offset or not header.is_dense or not crc_matches(batch, 0, header.size_bytes):
                     raise RepairRefused(f"the batch at {header.position} is not the whole one that belongs at {offset}")
                 batches.append((header, memoryview(batch)))

@@ -15,10 +15,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ...runtime.logs import get_logger
+from ...runtime.whole_file import is_disk_full
 from ...wire.batch.record_batch import BatchHeader
 from ...wire.errors import ErrorCode
 from ..log import Appended as BatchAppended
-from ..log import DeletedSegment, LogError, PartitionLog, erase_now, is_full
+from ..log import DeletedSegment, LogError, PartitionLog, erase_now
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
 from ..partitions.replica_log import ReplicaLog
@@ -262,7 +263,7 @@ class MachineRunner(ABC):
             log.error("replica_order_failed", topic=self.topic, partition=self.index, why=str(error))
             self._is_busy = False
             if not self.is_gone:
-                self._give_up(str(error), disk_was_full=is_full(error))
+                self._give_up(str(error), disk_was_full=is_disk_full(error))
 
         self._is_busy = True
         if not self._world.on_disk(job, done, failed):
@@ -328,7 +329,7 @@ class MachineRunner(ABC):
         def failed(error: Exception) -> None:
             self._is_busy = False
             if not self.is_gone:
-                self._give_up(str(error), disk_was_full=is_full(error))
+                self._give_up(str(error), disk_was_full=is_disk_full(error))
 
         if not self._log.must_open:
             opened(None)
@@ -353,7 +354,7 @@ class MachineRunner(ABC):
         def failed(error: Exception) -> None:
             if not self.is_gone:
                 log.error("replica_not_cut", topic=self.topic, partition=self.index, why=str(error))
-                self._give_up(str(error), disk_was_full=is_full(error) and isinstance(order, orders.Cut))
+                self._give_up(str(error), disk_was_full=is_disk_full(error) and isinstance(order, orders.Cut))
 
         def job() -> None:
             if isinstance(order, orders.Cut):

@@ -164,7 +164,9 @@ class Mending:
                 return
             self._write(driver, comparable, job, source, next_one)
 
-        body = scrub_messages.encode_read(Read(driver.key, bad.from_offset, bad.to_offset))
+        # What was deleted needs no repair, and the others may not have it any more.
+        from_offset = max(bad.from_offset, comparable.log_start_offset)
+        body = scrub_messages.encode_read(Read(driver.key, from_offset, bad.to_offset))
         self._peers.ask(source, READ_KEY, body, answered, next_one, most_bytes=MOST_ANSWER_BYTES)
 
     def _write(

@@ -203,7 +203,7 @@ class Fetcher:
         """Look up the leaders that are not known, and put each partition into a session of its leader."""
         if not self._homeless:
             return
-        names, self._homeless = self._homeless, {}
+        names = list(self._homeless)
         try:
             self.cluster.learn({name.topic for name in names})
         except ClientError as error:
@@ -219,6 +219,7 @@ class Fetcher:
                 failed.append(self._failed(name, offset, error))
                 self._leave_home(name)
                 continue
+            del self._homeless[name]
             home = self._homes.get(name)
             if home is not None and home[0] is leader:
                 continue
@@ -365,13 +366,14 @@ class Fetcher:
 
     def _all_failed(self, session: FetchSession, error: ClientError) -> list[FetchedPartition]:
         session.reset()
+        self._homeless |= dict.fromkeys(session.offsets)
         return [self._failed(name, offset, error) for name, offset in session.offsets.items()]
 
     def _failed(self, name: TopicPartition, offset: int, error: ClientError) -> FetchedPartition:
+        self._homeless[name] = None
         if not error.retriable:
             raise error
         self.cluster.forget(name.topic)
-        self._homeless[name] = None
         return FetchedPartition(
             topic=name.topic,
             partition=name.partition,

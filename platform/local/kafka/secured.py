@@ -27,7 +27,7 @@ from ..security.roles import ROLES, super_users
 AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 READY_MS = 120_000
 """How long a node may take until its operator can log in."""
-AGAIN_S = 0.3
+AGAIN_MS = 300
 
 
 def properties(port: int, controller_port: int, security: Path) -> Mapping[str, str]:
@@ -88,7 +88,7 @@ def give_users_and_rules(security: Path, cluster: str, port: int, *, within_ms: 
                 raise
         finally:
             node.close()
-        time.sleep(AGAIN_S)
+        time.sleep(AGAIN_MS / 1000)
 
 
 def main(words: Sequence[str]) -> None:

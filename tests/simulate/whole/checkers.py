@@ -146,10 +146,10 @@ def bytes_of_log(folder: Path) -> tuple[int, bytes]:
     return begin, bytes(content)
 
 
-def check_files(folders: Mapping[int, Path], high_watermark: int) -> None:
-    """The replicas of one partition have the same bytes below the watermark. Raises Wrong."""
+def check_files(folders: Mapping[int, Path], high_watermark: int, start_offset: int = 0) -> None:
+    """The replicas of one partition have the same bytes from the log's start up to the watermark. Raises Wrong."""
     logs = {broker_id: bytes_of_log(folder) for broker_id, folder in folders.items()}
-    begin = max(start for start, _ in logs.values())
+    begin = max(start_offset, *(start for start, _ in logs.values()))
     parts = {broker_id: content[begin - start : high_watermark - start] for broker_id, (start, content) in logs.items()}
     if len(set(parts.values())) > 1:
         sizes = {broker_id: len(part) for broker_id, part in parts.items()}

@@ -192,7 +192,7 @@ def _why_different(cluster: Cluster, last: Reader) -> Wrong | None:
     for partition, state in cluster.states().items():
         folders = {one: cluster.disks.folder(f"broker-{one}") / f"{TOPIC}-{partition}" for one in state["replicas"]}
         try:
-            check_files(folders, last.high_watermarks[partition])
+            check_files(folders, last.high_watermarks[partition], last.starts[partition])
         except Wrong as wrong:
             return wrong
     return None

@@ -152,3 +152,4 @@ def test_other_bytes_below_the_watermark_are_found(tmp_path: Path) -> None:
     check_files(folders, 8)
     with pytest.raises(Wrong, match=r"different-bytes.*from 8 on"):
         check_files(folders, 9)
+    check_files(folders, 9, start_offset=9)

@@ -30,6 +30,12 @@ FOUND = {
         config=(("retention.bytes", "16384"), ("segment.bytes", "4096")),
         faults=(Fault("power", 2_327, 0, 473), Fault("power", 3_227, 0, 379)),
     ),
+    "damage in which a deletion had ended was never repaired": Plan(
+        seed=23,
+        settings=(),
+        config=(("segment.bytes", "4096"),),
+        faults=(Fault("stop", 2_784, 2, 909), Fault("power", 3_254, 1, 623), Fault("delete records", 6_743, 4, 212)),
+    ),
 }
 
 

@@ -32,8 +32,12 @@ def test_what_cannot_be_put_in_place_leaves_the_old_file_and_no_scratch(tmp_path
     assert [one.name for one in tmp_path.iterdir()] == ["b.json"]
 
 
-@pytest.mark.parametrize(("number", "is_full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EACCES, False)])
+@pytest.mark.parametrize(
+    ("number", "is_full"), [(errno.ENOSPC, True), (errno.EDQUOT, True), (errno.EFBIG, True), (errno.EACCES, False)]
+)
 def test_a_full_disk_is_told_from_a_wrong_path(number: int, is_full: bool) -> None:
+    """Fault: a replica that met its process's limit on file sizes stayed stopped when that was lifted (round 122 of seed 101 of
+    `make faults`)."""
     assert is_disk_full(OSError(number, "why")) == is_full
 
 

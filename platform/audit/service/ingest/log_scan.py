@@ -176,6 +176,12 @@ class LogScan:
         read = self._batches.of(fetched, to_offset=chunk.to_offset)
         self._allowance_bytes -= read.found.to_offset - at
         if read.found.to_offset <= at:
+            if fetched.high_watermark < chunk.to_offset:
+                # It was read up to there, so this broker leads no more, or does not know yet what its followers have. It says
+                # nothing about the log. A log that has become shorter is found by the reader.
+                del self._parts[name]
+                self._left.append((name, chunk))
+                return True
             part.empty += is_alone
             if part.empty < MOST_EMPTY:
                 return True

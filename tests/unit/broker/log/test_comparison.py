@@ -107,6 +107,20 @@ def test_a_range_that_the_log_does_not_hold_has_no_digest(tmp_path: Path) -> Non
     assert log.comparison.parts(0, log.log_end_offset) is None
 
 
+@pytest.mark.parametrize("interval", [1, 150, 100_000])
+def test_a_log_that_begins_inside_a_segment_is_compared_behind_its_start(tmp_path: Path, interval: int) -> None:
+    log = twelve_batches(tmp_path, segment_bytes=300, index_interval_bytes=interval)
+    made = fetched(log)
+    second = log.segments[1]
+    log.advance_start(second.base_offset + 1, NOW_MS)
+    covered = spans(log, 1)
+    assert covered
+    assert all(log.comparison.parts(*one) is not None for one in covered)
+    assert covered[-1][1] == log.segments[-1].base_offset
+    after = next(one.position for one, _ in made if one.position > second.base_offset)
+    assert covered[0][0] == (after if interval == 1 else second.end_offset if interval == 100_000 else covered[0][0])
+
+
 def test_a_reader_of_a_replica_does_not_pass_over_damage(tmp_path: Path) -> None:
     """A consumer group would lose the records that the repair brings back."""
     log = twelve_batches(tmp_path, segment_bytes=300, index_interval_bytes=1)
@@ -262,3 +276,33 @@ def test_what_was_deleted_is_damage_no_more(tmp_path: Path) -> None:
     assert log.bad_ranges == [bad]
     log.advance_start(bad.to_offset, NOW_MS)
     assert log.bad_ranges == []
+
+
+@pytest.mark.parametrize("interval", [1, 200, 100_000])
+@pytest.mark.parametrize("inside", [0, 1])
+def test_damage_around_the_start_of_the_log_is_repaired_from_the_batch_that_holds_the_start(
+    tmp_path: Path, interval: int, inside: int
+) -> None:
+    """DeleteRecords inside damage: no other replica need have what was before."""
+    folder = tmp_path / "events-0"
+    log = twelve_batches(folder, segment_bytes=10_000, index_interval_bytes=interval)
+    made, end = fetched(log), log.log_end_offset
+    for number in (3, 4, 5, 6):
+        flip_at(log, made[number][0].position + 63)
+    log.skips_damage = False
+    assert log.comparison.note_bad(BadRange(made[3][0].position, made[7][0].position, "noted"))
+    log.advance_start(made[5][0].position + inside, NOW_MS)
+    (bad,) = log.bad_ranges
+    for wrong in (made[2][1], made[6][1]):
+        with pytest.raises(RepairRefused):
+            log.comparison.repair_job(bad, memoryview(wrong), tmp_path / "aside")
+    repaired = log.comparison.repair_job(bad, memoryview(made[5][1] + made[6][1]), tmp_path / "aside").run_to_end()
+    assert repaired[:2] == (made[5][0].position, made[7][0].position)
+    assert log.bad_ranges == []
+    assert fetched(log) == made[5:]
+    log.close()
+    again = open_log(folder, segment_bytes=10_000, index_interval_bytes=interval)
+    scrubbed(again)
+    again.skips_damage = False
+    assert (again.log_start_offset, again.log_end_offset, again.bad_ranges) == (made[5][0].position + inside, end, [])
+    assert fetched(again) == made[5:]

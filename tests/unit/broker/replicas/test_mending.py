@@ -13,8 +13,8 @@ from headrace.broker.replicas import mending as module
 from headrace.broker.replicas import scrub_messages
 from headrace.broker.replicas.damage_book import DamageBook
 from headrace.broker.replicas.mending import Mending
-from headrace.broker.replicas.scrub_messages import COMPARE_KEY, READ_KEY, Compare, Kind, State
-from tests.support.small_logs import fetched, twelve_batches
+from headrace.broker.replicas.scrub_messages import COMPARE_KEY, READ_KEY, Compare, Kind, Read, State
+from tests.support.small_logs import NOW_MS, fetched, twelve_batches
 
 KEY = (UUID(int=5), 0)
 OWN, LEADER, OTHER = 1, 2, 3
@@ -28,6 +28,7 @@ class Scene:
         self.made = fetched(self.log)
         self.bad = BadRange(self.made[4][0].position, self.made[5][0].position, "flipped")
         self.asked: list[tuple[int, int]] = []
+        self.bodies: list[bytes] = []
         self.answers: dict[int, bytes | Exception] = {}
         self.heirs = [LEADER, OTHER]
         self.has_room = True
@@ -71,6 +72,7 @@ class Scene:
 
     def ask(self, broker_id: int, key: int, body: bytes, answered: Any, failed: Any, **limits: Any) -> None:
         self.asked.append((broker_id, key))
+        self.bodies.append(body)
         answer = self.answers.get(broker_id, b"")
         if isinstance(answer, Exception):
             failed(answer)
@@ -95,6 +97,20 @@ def test_a_replica_asks_its_leader_first_and_then_the_other_members(tmp_path: Pa
     ]
     scene.look(500)
     assert scene.book.damages() == []
+
+
+def test_damage_in_which_the_log_begins_is_asked_for_from_there_and_repaired(tmp_path: Path) -> None:
+    """Seed 23 of the whole simulation: after DeleteRecords, no member had the range from its begin on."""
+    scene = Scene(tmp_path)
+    scene.answers = {LEADER: scene.made[5][1]}
+    bad = scene.bad._replace(to_offset=scene.made[6][0].position)
+    scene.mending.found(scene.driver, (bad,))
+    start = scene.made[5][0].position + 1
+    scene.log.advance_start(start, NOW_MS)
+    scene.look(250)
+    assert scrub_messages.decode_read(memoryview(scene.bodies[0])) == Read(KEY, start, bad.to_offset)
+    assert scene.log.bad_ranges == []
+    assert fetched(scene.log) == scene.made[5:]
 
 
 @pytest.mark.parametrize("answer", [b"", b"no batch at all", PeerSilent(LEADER, "it is frozen"), None])

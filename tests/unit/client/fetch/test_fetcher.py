@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 
 from headrace.client.connection.cluster import Cluster
 from headrace.client.errors import (
+    AuthenticationFailed,
     BrokerError,
     BrokerUnreachable,
+    ClientError,
     CorruptRead,
     OffsetOutOfRange,
     ReadStalled,
@@ -100,6 +102,34 @@ def test_a_refusal_for_good_is_raised_even_if_others_could_be_read(broker: Scrip
     with pytest.raises(BrokerError, match="TOPIC_AUTHORIZATION_FAILED") as caught:
         Fetcher(cluster).fetch({CLICKS: 0})
     assert not caught.value.retriable
+
+
+@pytest.mark.parametrize("step", ["learn", "leader", "fetch"])
+def test_after_a_refusal_for_good_every_partition_is_asked_for_again(
+    broker: ScriptedBroker, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Fault: after a refused login, nothing was read any more, and no error was raised: the registry waited for its topic, and
+    the audit took the logs for read to their ends (`tests/security/test_4_credentials.py`)."""
+    wanted = {TopicPartition("views", partition): 0 for partition in range(3)}
+    for name in wanted:
+        broker.store(*name, batch_of([b"%d" % name.partition]))
+    broker.fail(FETCH, Fault(cut_at=20))
+    fetcher = Fetcher(cluster, leaves_out_idle=True)
+    with pytest.raises(BrokerUnreachable):
+        fetcher.fetch(wanted)
+
+    def refused(*_: object, **__: object) -> None:
+        raise AuthenticationFailed(broker.address, "PLAIN", "wrong password")
+
+    with monkeypatch.context() as patched:
+        if step == "fetch":
+            broker.fail(FETCH, Fault(error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+        else:
+            patched.setattr(cluster, step, refused)
+        with pytest.raises(ClientError, match=r"wrong password|TOPIC_AUTHORIZATION_FAILED"):
+            fetcher.fetch(wanted)
+    fetched = fetcher.fetch(wanted)
+    assert {one.partition: _values(one.batches) for one in fetched} == {0: [b"0"], 1: [b"1"], 2: [b"2"]}
 
 
 def test_a_broken_connection_is_a_passing_failure(broker: ScriptedBroker, cluster: Cluster) -> None:

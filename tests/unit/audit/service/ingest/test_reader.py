@@ -259,6 +259,21 @@ def test_a_log_whose_end_is_served_no_more_is_found_by_the_scan(service: Service
     assert counts(service) == {0: 2}
 
 
+def test_an_end_that_a_former_leader_does_not_know_is_asked_for_again(
+    service: Service, reader: LogReader, answers: Answers
+) -> None:
+    """Fault: a broker that was cut off, and did not know yet that another one led, had the first records of the new leader called
+    unreadable (round 77 of seed 101 of `make faults`)."""
+    whole = fetched(0, [1, 2], [W])
+    answers.next = [whole]
+    reader._read()
+    first = replace(whole, batches=whole.batches[:1], high_watermark=whole.batches[0][0].next_offset)
+    does_not_know = fetched(first.next_offset, end=first.next_offset)
+    scanned(service, reader, answers, first, *[does_not_know] * 5, whole)
+    assert counts(service) == {0: 2, W: 1}
+    assert not service.ledger.books.ask(lambda notes: notes.unreadable("clicks"))
+
+
 def test_the_scan_reads_no_more_than_its_rate(service: Service, reader: LogReader, answers: Answers) -> None:
     whole = fetched(0, [1, 2], [W])
     answers.next = [whole]
