@@ -90,10 +90,9 @@ class Sending:
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         self.count_answered += 1
         if error is None:
-            value = message.value().decode()
-            self._history.unknown.discard(value)
             offset = message.offset()
-            self._history.acknowledged[value] = (message.partition(), NOT_TOLD if offset is None else offset)
+            position = message.partition(), NOT_TOLD if offset is None else offset
+            self._history.acknowledge(message.value().decode(), position)
             now_s = time.monotonic()
             self.longest_pause_s = max(self.longest_pause_s, now_s - self.last_s)
             self.last_s = now_s

@@ -18,8 +18,8 @@ from headrace.client.connection.cluster import Cluster as Client
 from headrace.client.topic_admin import describe_topics
 from tests.support.broker import BrokerProcess
 from tests.support.processes import eventually, free_port
+from tests.support.replica_logs import differences, log_bytes
 
-from .history import differences, log_bytes
 from .keepers import Keepers, OneKeeper, ThreeKeepers
 from .lanes import Lane
 
@@ -235,10 +235,10 @@ class Cluster:
     def _heal_keepers(self) -> None:
         self.keepers.heal()
 
-    def differences(self, partition: int, end: int) -> list[str]:
-        """Return where the three logs differ below `end`: all replicas are in sync, so each has that much."""
+    def differences(self, partition: int, end: int, begin: int = 0) -> list[str]:
+        """Return where the three logs differ from the segment of `begin` to `end`: all replicas are in sync, so each has that."""
         folders = {one: broker.data / f"{TOPIC}-{partition}" for one, broker in self.brokers.items()}
-        return differences({one: log_bytes(folder) for one, folder in folders.items()}, end)
+        return differences({one: log_bytes(folder, begin) for one, folder in folders.items()}, end)
 
     def told(self) -> str:
         """Return what the brokers have logged about replicas, for a failure's message."""

@@ -23,6 +23,7 @@ from tests.support.zookeeper import ZooKeeperProcess
 
 from .clients import Readable, Reading, read_all
 from .cluster import TOPIC
+from .growing_check import LoggedCheck
 from .history import Row, faults_of_logged
 from .logging_rounds import LOGGED, Logging, first_window_ms, id_of
 
@@ -70,6 +71,7 @@ class Downstream:
         self.copied: list[Row] = []
         """What was read of the copy of the topic of events."""
         self._copied_logged: list[Row] = []
+        self._logged_check = LoggedCheck(self._copied_logged)
         self._stack = ExitStack()
 
     @property
@@ -138,7 +140,8 @@ class Downstream:
 
     def faults(self) -> list[str]:
         """Return what is wrong now with windows and copies, of all loggers that have ended."""
-        return [*self._ended, *self._of_windows(), *faults_of_logged(self._taken(), list(self._copied_logged))]
+        taken = {number: logging.taken for number, logging in self._logged.items()}
+        return [*self._ended, *self._of_windows(), *self._logged_check.faults(taken)]
 
     def final_faults(self, wanted: set[str], within_s: float = 60) -> list[str]:
         """Read everything again from the start, the copy of the events until all `wanted` are there; return what is wrong.

@@ -1,14 +1,12 @@
 """What was acknowledged, what was read, and what is wrong between the two: the classes of error of Jepsen's Kafka workload.
 
-Values are unique, and grow for each producer and partition. Nothing here knows the broker: it sees what librdkafka reports, and
-the bytes of segment files.
+Values are unique, and grow for each producer and partition. Nothing here knows the broker: it sees what librdkafka reports.
 """
 
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 Position = tuple[int, int]
 """Partition and offset."""
@@ -24,6 +22,8 @@ class History:
 
     acknowledged: dict[str, Position] = field(default_factory=dict)
     """By value. Values are `producer.partition.number`."""
+    order: list[str] = field(default_factory=list)
+    """The same values as they were acknowledged, one after the other."""
     unknown: set[str] = field(default_factory=set)
     """Sent, and answered with an error or not at all."""
     read: list[Row] = field(default_factory=list)
@@ -35,6 +35,11 @@ class History:
     value may be read again after an assignment."""
     mirrored: list[Row] | None = None
     """What one consumer has read from the copy on another cluster, which has the same offsets; None where there is no copy."""
+
+    def acknowledge(self, value: str, position: Position) -> None:
+        self.unknown.discard(value)
+        self.acknowledged[value] = position
+        self.order.append(value)
 
     def readers(self) -> dict[str, list[list[Row]]]:
         """Return by reader what it has read, in parts. Within a part it never goes back. The list may grow meanwhile."""
@@ -137,34 +142,6 @@ def _of_reads(rows: Sequence[Row], *, may_double: bool) -> Iterable[str]:
         last_number[key] = max(last_number[key], int(number))
     if not may_double:
         yield from (f"duplicate: {value}, {count} times" for value, count in counts.items() if count > 1)
-
-
-def log_bytes(folder: Path) -> dict[int, bytes]:
-    """Return the content of a partition's segment files by their base offset."""
-    return {int(path.name.partition(".")[0]): path.read_bytes() for path in sorted(folder.glob("*.log"))}
-
-
-def differences(logs: Mapping[int, Mapping[int, bytes]], end_offset: int) -> list[str]:
-    """Return where the logs of several brokers differ below `end_offset`: a byte of a log lies at the same offset in each."""
-    whole = {broker_id: _from_start(segments, end_offset) for broker_id, segments in logs.items()}
-    found = []
-    (first_id, (first_start, first)), *others = whole.items()
-    for broker_id, (start, data) in others:
-        begin = max(start, first_start)
-        one, other = first[begin - first_start :], data[begin - start :]
-        if one != other:
-            at = next((n for n, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
-            found.append(f"brokers {first_id} and {broker_id} differ at offset {begin + at} of {end_offset}")
-    return found
-
-
-def _from_start(segments: Mapping[int, bytes], end_offset: int) -> tuple[int, bytes]:
-    start = min(segments)
-    data = bytearray(max(0, end_offset - start))
-    for base, content in segments.items():
-        part = content[: max(0, end_offset - base)]
-        data[base - start : base - start + len(part)] = part
-    return start, bytes(data)
 
 
 def faults_of_logged(logged: Collection[str], rows: Sequence[Row]) -> list[str]:

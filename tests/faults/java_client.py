@@ -100,8 +100,7 @@ class JavaSending:
                 self._is_paused.set()
 
     def _acknowledged(self, value: str, partition: int, offset: int) -> None:
-        self._history.unknown.discard(value)
-        self._history.acknowledged[value] = (partition, offset)
+        self._history.acknowledge(value, (partition, offset))
         now_s = time.monotonic()
         self.longest_pause_s = max(self.longest_pause_s, now_s - self.last_s)
         self.last_s = now_s

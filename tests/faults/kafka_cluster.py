@@ -7,9 +7,9 @@ from confluent_kafka.admin import AdminClient
 
 from tests.support.kafka import KafkaProcess
 from tests.support.processes import free_port
+from tests.support.replica_logs import log_bytes
 
 from .cluster import SESSION_MS, TOPIC, Cluster
-from .history import log_bytes
 
 IDS = (1, 2, 3)
 CONFIG = {"min.insync.replicas": "2", "segment.bytes": str(1 << 20)}
@@ -87,7 +87,7 @@ class KafkaCluster(Cluster):
     def _heal_keepers(self) -> None:
         """Kafka's controllers are its nodes."""
 
-    def differences(self, partition: int, end: int) -> list[str]:
+    def differences(self, partition: int, end: int, begin: int = 0) -> list[str]:
         logs = {one: log_bytes(node.log_folder(partition)) for one, node in self._nodes.items()}
         (first_id, first), *others = logs.items()
         return [f"nodes {first_id} and {one} have different files" for one, files in others if files != first]

@@ -15,6 +15,7 @@ from confluent_kafka.admin import NewTopic
 from .clients import GroupReading, Reading, Sending, consumer, end_of, read_all
 from .cluster import Cluster, within
 from .downstream import Downstream
+from .growing_check import GrowingCheck
 from .history import History, faults, faults_of_readers, unseen
 from .java_client import JavaSending
 from .kinds import KINDS
@@ -30,6 +31,8 @@ DECIDED_S = 120
 LOOK_S = 0.5
 """Between two looks at all that was read."""
 MOST_TOLD = 20
+WHOLE_EVERY = 25
+"""Rounds after which the whole history is checked. The others check what is new."""
 
 Tell = Callable[[str], None]
 
@@ -50,6 +53,10 @@ class Run:
 
     def __init__(self, cluster: Cluster, tell: Tell, *, has_java: bool = False) -> None:
         self.cluster, self.history = cluster, History()
+        self._growing = GrowingCheck(self.history)
+        self._compared_to: dict[int, int] = {}
+        """By partition, up to where the bytes of the logs were the same."""
+        self._played = 0
         self._tell = tell
         self._has_java = has_java
         self._stack = ExitStack()
@@ -110,17 +117,21 @@ class Run:
 
     def check(self) -> list[str]:
         """Let the producers rest, and compare what was acknowledged, what was read, and the bytes of the three logs."""
+        self._played += 1
+        is_whole = self._played % WHOLE_EVERY == 0
         answered = [one.pause() for one in self.sending]
         wrong = [] if all(answered) else ["values that were sent are neither acknowledged nor refused"]
         within(UNSEEN_S * self._patience, self._has_read_all, LOOK_S)
         within(REJOIN_S * self._patience, self._have_all_read_all, LOOK_S)
         wrong += [f"consumer: {error}" for error in self._reader_errors()]
-        wrong += [*unseen(self.history), *faults_of_readers(self.history)]
+        wrong += [*self._growing.unseen(), *self._growing.faults]
+        if is_whole:
+            wrong += [*unseen(self.history), *faults_of_readers(self.history)]
         if (downstream := self.cluster.downstream) is not None:
             within(DECIDED_S, lambda: not downstream.faults(), LOOK_S)
             wrong += downstream.faults()
         self.cluster.await_whole()
-        wrong += self._differences()
+        wrong += self._differences(is_whole=is_whole)
         for one in self.sending:
             one.resume()
         return wrong[:MOST_TOLD]
@@ -137,7 +148,7 @@ class Run:
             self.history.mirrored = downstream.copied
         self.cluster.await_whole()
         wrong = [f"consumer: {error}" for error in self._reader_errors()] + copied
-        wrong += faults(self.history) + self._differences()
+        wrong += faults(self.history) + self._differences(is_whole=True)
         wrong += [error for error in self.cluster.errors() if "Traceback" in error]
         return wrong[:MOST_TOLD]
 
@@ -145,26 +156,24 @@ class Run:
         return [*self.reading.errors, *(error for group in self.groups for error in group.errors)]
 
     def _has_read_all(self) -> bool:
-        history = self.history
-        return len(history.read) >= len(history.acknowledged) and not history.acknowledged.keys() - {
-            row[2] for row in history.read
-        }
+        self._growing.take()
+        return not self._growing.unseen(["consumer"])
 
     def _have_all_read_all(self) -> bool:
-        """Return whether nothing is unseen. Counts first: values are many, and looked at often."""
-        least = len(self.history.acknowledged)
-        is_possible = all(sum(map(len, parts)) >= least for parts in self.history.readers().values())
-        return is_possible and not unseen(self.history)
+        self._growing.take()
+        return not self._growing.unseen()
 
     def _have_sent(self, counts: Sequence[int]) -> bool:
         return all(one.count > count + 5 for one, count in zip(self.sending, counts, strict=True))
 
-    def _differences(self) -> list[str]:
-        """Compare the files below the ends that consumers may read to."""
+    def _differences(self, *, is_whole: bool) -> list[str]:
+        """Compare the files below the ends that consumers may read to, from the beginning or from the last such end."""
         wrong = []
         for index in range(self.cluster.partitions):
             end = end_of(self._ends, index)
-            wrong += [f"partition {index}: {difference}" for difference in self.cluster.differences(index, end)]
+            begin = 0 if is_whole else self._compared_to.get(index, 0)
+            wrong += [f"partition {index}: {difference}" for difference in self.cluster.differences(index, end, begin)]
+            self._compared_to[index] = end
         return wrong
 
 

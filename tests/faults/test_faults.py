@@ -2,14 +2,17 @@
 
 import os
 import random
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.broker import BrokerProcess
+from tests.support.replica_logs import differences
 
 from .cluster import Cluster
-from .history import NOT_TOLD, History, differences, faults
+from .growing_check import GrowingCheck, LoggedCheck
+from .history import NOT_TOLD, History, faults, faults_of_readers, unseen
 from .kinds import KINDS
 from .plans import draw
 from .rounds import play
@@ -113,6 +116,47 @@ def test_a_planted_fault_is_found(plant: object, word: str) -> None:
     assert callable(plant)
     plant(history)
     assert any(word in fault for fault in faults(history)), faults(history)
+
+
+def grown(history: History, first: int) -> list[str]:
+    """Return what the checks of what is new find, if there are `first` rows at the first of them and all at the second."""
+    now = History(mirrored=None if history.mirrored is None else [])
+    check = GrowingCheck(now)
+    values = [*history.acknowledged]
+    for count in (first, max(map(len, (values, *(part for parts in history.readers().values() for part in parts))))):
+        for value in values[len(now.order) : count]:
+            now.acknowledge(value, history.acknowledged[value])
+        now.read[:] = history.read[:count]
+        now.groups = {name: [rows[:count] for rows in parts] for name, parts in history.groups.items()}
+        if now.mirrored is not None:
+            now.mirrored[:] = (history.mirrored or [])[:count]
+        check.take()
+    return [*check.faults, *check.unseen()]
+
+
+@pytest.mark.parametrize("first", range(6))
+@pytest.mark.parametrize(
+    "plant",
+    [lost, doubled, replaced, read_back, out_of_order, not_seen, skipped, unseen_by_the_group, not_mirrored, mirrored_elsewhere],
+)
+def test_a_planted_fault_is_found_by_the_checks_of_what_is_new(plant: Callable[[History], None], first: int) -> None:
+    history = right()
+    assert grown(history, first) == []
+    plant(history)
+    assert bool(grown(history, first)) == bool([*unseen(history), *faults_of_readers(history)])
+
+
+def test_what_a_round_has_logged_and_a_copy_has_wrong_is_found_later_too() -> None:
+    rows = [(0, 0, "1.0"), (0, 70, "1.1")]
+    check = LoggedCheck(rows)
+    taken = {1: {"1.0", "1.1"}}
+    assert check.faults(taken) == []
+    rows.append((0, 140, "2.0"))
+    assert check.faults(taken | {2: {"2.0", "2.1"}}) == ["lost-write: 2.1"]
+    rows.append((0, 210, "2.1"))
+    assert check.faults(taken | {2: {"2.0", "2.1"}}) == []
+    rows += [(0, 280, "1.1"), (0, 350, "3.0")]
+    assert check.faults(taken) == ["duplicate: 1.1", "never logged: 3.0"]
 
 
 def test_a_group_may_read_again_what_was_not_committed_and_values_without_an_answer_may_be_there() -> None:

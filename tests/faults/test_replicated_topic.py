@@ -9,10 +9,10 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import ListOffsetsResultInfo, NewTopic, OffsetSpec
 
 from tests.support.processes import eventually
+from tests.support.replica_logs import log_bytes
 
 from .clients import consumer
 from .cluster import TOPIC, Cluster
-from .history import log_bytes
 
 
 @pytest.fixture(scope="module")

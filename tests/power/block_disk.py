@@ -81,7 +81,12 @@ class BlockDisk:
     def mark(self, fact: object) -> None:
         """Record what is known now. From any thread."""
         with self._lock:
-            self.marks.append(Marked(recorder.COUNT.unpack_from(self._counted)[0], fact))
+            self.marks.append(Marked(self.received, fact))
+
+    @property
+    def received(self) -> int:
+        """How many operations have reached the disk."""
+        return int(recorder.COUNT.unpack_from(self._counted)[0])
 
     def operations(self) -> Iterator[recorder.Operation]:
         """Yield all operations of the disk."""

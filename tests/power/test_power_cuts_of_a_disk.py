@@ -5,7 +5,6 @@ only the cut is simulated.
 """
 
 import random
-import uuid
 from pathlib import Path
 
 import pytest
@@ -14,9 +13,8 @@ from tests.crash.kills import seed_of
 from tests.crash.load import create_topic, read_all
 from tests.crash.promises import TOPICS, Promised, all_is_kept, nothing_promised, tell_all
 from tests.power.block_disk import BlockDisk, PowerCuts, mounted
+from tests.power.boots import in_another_boot
 from tests.support.broker import BrokerProcess
-
-IN_ANOTHER_BOOT = 'mount --bind "$0" /proc/sys/kernel/random/boot_id && exec "$@"'
 
 
 @pytest.mark.needs("block disk")
@@ -26,11 +24,9 @@ def test_what_a_client_was_told_outlives_power_cuts_of_the_disk(zookeeper_chroot
     promised = nothing_promised()
     image = None
     for life in range(2):
-        home, boot_id = tmp_path / f"broker-{life}", tmp_path / f"boot-{life}"
-        boot_id.write_text(f"{uuid.uuid4()}\n")
+        home = tmp_path / f"broker-{life}"
         disk = BlockDisk(tmp_path / f"disk-{life}", home / "data", image)
-        within = ["unshare", "--mount", "sh", "-c", IN_ANOTHER_BOOT, str(boot_id)]
-        with disk, BrokerProcess(home, zookeeper_chroot, within=within) as broker:
+        with disk, BrokerProcess(home, zookeeper_chroot, within=in_another_boot(tmp_path / f"boot-{life}")) as broker:
             live(broker.port, disk, life)
         image = home / "image"
         cuts = PowerCuts(disk, image)

@@ -303,8 +303,8 @@ class PartitionLog:
         """Close this log, make it end at `to_offset`, durably, and return it opened again. `log_cut` says how.
 
         Everything from `to_offset` on goes to the folder `aside`. No job of this log may be under way; one that is reported later
-        changes nothing. In a gap, the log ends where the gap begins. Raises `OffsetOutOfRange` inside a batch, `FolderFault`,
-        `LogUnusable`.
+        changes nothing. In a gap, the log ends where the gap begins. Raises `OffsetOutOfRange` inside a batch or damage,
+        `FolderFault`, `LogUnusable`.
         """
         if not self._is_end_of_batch(to_offset):
             raise self._name.out_of_range(to_offset, self.log_start_offset, self.log_end_offset)
@@ -323,6 +323,8 @@ class PartitionLog:
             return True
         if any(begin <= offset < end for begin, end in self.gaps):
             return True  # The log then ends where the gap begins.
+        if any(bad.from_offset == offset for bad in self.bad_ranges):
+            return True
         try:
             segment = self._segments.holding(offset)
             return segment.end_offset == offset or segment.header_at(offset) is not None

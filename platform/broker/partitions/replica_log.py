@@ -194,16 +194,19 @@ class ReplicaLog:
 
 
 def without_lost_pages(log: PartitionLog, now_ms: int) -> PartitionLog | None:
-    """Return the log cut where a power cut may have lost pages between two segments; None when there is no such place.
+    """Return the log cut where a power cut may have lost pages, None when there is no such place: a hole between two segments, or
+    damage, behind what is known to have been flushed.
 
-    A log of one replica keeps what is behind such a hole. In a replica's log it would count as a gap that the leader had made, so
-    that the replica would be taken for one with everything. Raises LogError, OSError.
+    A log of one replica keeps what is behind it. In a replica's log, a hole would count as a gap that the leader had made, so
+    that the replica would be taken for one with everything. And damage that no replica can repair, because all have lost their
+    power, would keep all of them out of the set. Raises LogError, OSError.
     """
     flushed_to = log.recovery.flushed_to
     lost = [begin for begin, end in log.gaps if end > flushed_to]
+    lost += [bad.from_offset for bad in log.bad_ranges if bad.from_offset >= flushed_to]
     if not lost:
         return None
-    return log.cut_end(lost[0], aside=log.folder.with_name(f"{log.folder.name}.cut.{now_ms}"), now_ms=now_ms)
+    return log.cut_end(min(lost), aside=log.folder.with_name(f"{log.folder.name}.cut.{now_ms}"), now_ms=now_ms)
 
 
 def open_replica(
@@ -216,8 +219,8 @@ def open_replica(
 ) -> ReplicaLog:
     """Return the replica of an open log. A folder without a note gets one. Raises FolderFault, OSError.
 
-    `has_lost_memory`: the power was cut, or the system ended without a clean stop. If something was lost between segments, the
-    folder gets a new token, so that it is no member until it has caught up.
+    `has_lost_memory`: the power was cut, or the system ended without a clean stop. If pages were lost before the end, the folder
+    gets a new token, so that it is no member until it has caught up.
     """
     folder: Path = log.folder
     try:

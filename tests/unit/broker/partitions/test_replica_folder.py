@@ -8,10 +8,10 @@ from uuid import UUID
 
 import pytest
 
-from headrace.broker.log import FolderFault, LogConfig, PartitionLog
+from headrace.broker.log import BadRange, FolderFault, LogConfig, PartitionLog
 from headrace.broker.partitions import replica_lives, replica_note
 from headrace.broker.partitions.replica_lives import ReplicaLives
-from headrace.broker.partitions.replica_log import ReplicaLog, open_replica
+from headrace.broker.partitions.replica_log import ReplicaLog, open_replica, without_lost_pages
 from headrace.broker.partitions.replica_note import LINE_BYTES, ReplicaNote
 from headrace.broker.replication.state import EpochStart, Member
 from headrace.coordination.errors import ConnectionUnsure, CoordinationError, VersionConflict
@@ -140,6 +140,39 @@ def test_pages_that_a_power_cut_took_between_segments_end_the_log_there_and_its_
     after = opened(tmp_path, segment_bytes=300, has_lost_memory=True)
     assert after.log.log_end_offset == whole
     assert after.noted.token != token
+    after.close()
+
+
+@pytest.mark.parametrize("segment_bytes", [300, 10_000])
+@pytest.mark.parametrize("at", [0, 1, 4])
+def test_damage_that_a_power_cut_left_behind_the_last_flush_ends_the_log_there(
+    tmp_path: Path, segment_bytes: int, at: int
+) -> None:
+    """Fault: after a power cut of all replicas, a range that no replica could repair kept all but the leader out of the set."""
+    replica = opened(tmp_path, segment_bytes=segment_bytes)
+    ends = [replica.log.append(batch(b"%d" % number), NOW_MS, leader_epoch=1).next_offset for number in range(8)]
+    token = replica.noted.token
+    del replica
+    begin = ends[at - 1] if at else 0
+    base, path = max((int(path.stem), path) for path in (tmp_path / "events-0").glob("*.log") if int(path.stem) <= begin)
+    with path.open("r+b") as file:
+        file.seek(begin - base)
+        file.write(bytes(ends[at] - begin))
+    after = opened(tmp_path, segment_bytes=segment_bytes, has_lost_memory=True)
+    assert (after.log.log_end_offset, after.log.bad_ranges, after.is_damaged) == (begin, [], False)
+    assert after.noted.token != token
+    assert list(tmp_path.glob("events-0.cut.*"))
+    after.close()
+
+
+def test_damage_of_what_was_flushed_does_not_end_the_log_after_a_power_cut(tmp_path: Path) -> None:
+    replica = opened(tmp_path, segment_bytes=300)
+    ends = [replica.log.append(batch(b"%d" % number), NOW_MS, leader_epoch=1).next_offset for number in range(8)]
+    replica.close()
+    after = opened(tmp_path, segment_bytes=300, has_lost_memory=True)
+    assert after.log.comparison.note_bad(BadRange(ends[0], ends[1], "planted"))
+    assert without_lost_pages(after.log, NOW_MS) is None
+    assert after.log.log_end_offset == ends[-1]
     after.close()
 
 
