@@ -31,16 +31,23 @@ FOUND = {
         faults=(Fault("power", 2_327, 0, 473), Fault("power", 3_227, 0, 379)),
     ),
     "damage in which a deletion had ended was never repaired": Plan(
-        seed=23,
+        seed=39,
+        settings=("log.scrub.interval.ms=1500", "topic.creation.wait.ms=1000"),
+        config=(("segment.bytes", "4096"),),
+        faults=(
+            Fault("from zookeeper", 463, 5, 31),
+            Fault("delete records", 777, 0, 653),
+            Fault("damage", 848, 0, 554),
+            Fault("from clients", 1_763, 4, 891),
+            Fault("kill all", 7_004, 1, 607),
+        ),
+    ),
+    "a log was cut right behind its damage, and then passed for undamaged": Plan(
+        seed=78,
         settings=(),
         config=(("segment.bytes", "4096"),),
-        faults=(Fault("stop", 2_784, 2, 909), Fault("power", 3_254, 1, 623), Fault("delete records", 6_743, 4, 212)),
-    ),
-    "a replica whose epoch began at its damage could not cut its log": Plan(
-        seed=0,
-        settings=("log.retention.check.interval.ms=700",),
-        config=(("retention.bytes", "16384"), ("segment.bytes", "4096")),
-        faults=(Fault("pause", 306, 2, 172), Fault("pause", 423, 3, 483), Fault("last power", 1_071, 0, 80)),
+        faults=(Fault("last power", 5_305, 0, 405),),
+        has_strays=True,
     ),
 }
 
