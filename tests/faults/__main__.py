@@ -3,6 +3,7 @@ seed with `--from-round` plays it again, on a new cluster.
 """
 
 import argparse
+import logging
 import sys
 import tempfile
 import time
@@ -24,6 +25,7 @@ def main() -> int:
     parser.add_argument("--from-round", type=int, default=1, help="the first round to play, counted from 1")
     parser.add_argument("--engine", choices=("headrace", "kafka"), default="headrace")
     words = parser.parse_args()
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # it tells each lost connection to a ZooKeeper that a round has killed
     lacking = java_client.lacking()
     print(f"seed {words.seed}" + (f"; no Java producer: {lacking}" if lacking else ""), flush=True)
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:

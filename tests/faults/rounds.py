@@ -21,6 +21,7 @@ from .java_client import JavaSending
 from .kinds import KINDS
 from .logging_rounds import LOGGED
 from .plans import Plan, draw
+from .zookeeper_group import ZooKeeperGroupReading
 
 UNSEEN_S = 30
 """So long after a round its last value may be on the way to a reader."""
@@ -73,7 +74,11 @@ class Run:
                 cluster.downstream = stack.enter_context(Downstream(cluster.folder / "downstream", cluster))
                 history.mirrored = cluster.downstream.copied
             protocols = ("classic", "consumer") if cluster.serves_consumer_protocol else ("classic",)
-            self.groups = [stack.enter_context(GroupReading(cluster, history, each, protocol=each)) for each in protocols]
+            self.groups: list[GroupReading | ZooKeeperGroupReading] = [
+                stack.enter_context(GroupReading(cluster, history, each, protocol=each)) for each in protocols
+            ]
+            if cluster.is_wide:
+                self.groups.append(stack.enter_context(ZooKeeperGroupReading(cluster, history)))
             self.sending: list[Sending | JavaSending] = [
                 stack.enter_context(Sending(cluster, history, name)) for name in ("a", "b")
             ]

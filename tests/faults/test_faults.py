@@ -16,6 +16,7 @@ from .history import NOT_TOLD, History, faults, faults_of_readers, unseen
 from .kinds import KINDS
 from .plans import draw
 from .rounds import play
+from .zookeeper_group import ZooKeeperGroupReading
 
 ROUNDS = int(os.environ.get("ROUNDS", "3"))
 
@@ -177,6 +178,16 @@ def test_a_value_that_was_acknowledged_without_its_offset_may_be_anywhere_but_mu
     history.read.pop(2)
     history.read_again.pop(2)
     assert any("lost-write: a.0.3" in fault for fault in faults(history))
+
+
+def test_a_member_that_begins_before_what_another_one_has_committed_is_a_fault(tmp_path: Path) -> None:
+    group = ZooKeeperGroupReading(WithoutLeader(tmp_path), History())
+    for committed, begin in ((70, 70), (140, 210)):
+        group.note({0: committed, 1: 0})
+        group.begin({0: begin})
+    assert group.errors == []
+    group.begin({0: 209, 1: 0})
+    assert len(group.errors) == 1
 
 
 def test_a_round_is_determined_by_seed_and_number() -> None:
