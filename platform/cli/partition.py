@@ -1,4 +1,4 @@
-"""`headrace partition`: `reassign` moves partitions to other brokers, `recover` gives up what no replica has any more."""
+"""`headrace partition`: `reassign` moves partitions to other brokers, `recover` lets those continue that no replica may lead."""
 
 import argparse
 import json
@@ -10,14 +10,15 @@ from ..client import reassignment, recovery, topic_admin
 from ..client.connection.cluster import Cluster
 from ..client.reassignment import Brokers, Partition
 from ..wire.messages import describe_recovery
+from ..wire.messages.describe_recovery import Response
 from .chosen_cluster import action, connected, options
 from .errors import UsageError
 
 HELP = """Move partitions to other brokers, or give them more or fewer replicas. For any Kafka-wire cluster.
-Or recover a partition none of whose in-sync replicas has its data, at brokers of this platform.
+Or recover partitions none of whose in-sync replicas has its data, or whose state ZooKeeper has lost, at brokers of this platform.
 
 exit codes: 0 every partition is where it should be, or the recovery is done or can be done;
-            1 a move or a recovery was refused, is not due, or is still under way
+            1 a move or a recovery was refused, is not due, or is still under way; with --all, records may be lost
 
 example: headrace partition reassign --topic clicks --to 2,3,4"""
 
@@ -44,13 +45,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
         actions,
         options(),
         "recover",
-        "let a partition continue without the records that no replica has",
-        "For a partition none of whose in-sync replicas has what it had acknowledged, because disks or power were lost.\n"
-        "Without --execute it only shows what each replica would give up.",
+        "let a partition continue that no replica may lead",
+        "For a partition none of whose in-sync replicas has what it had acknowledged, because disks or power were lost, and for\n"
+        "partitions whose state ZooKeeper has lost. Without --execute it only shows what each replica would give up.\n"
+        "With --all: every such partition. Those whose acknowledged records may be lost are only shown.",
         example="headrace partition recover clicks 0",
     )
-    one.add_argument("topic", metavar="TOPIC")
-    one.add_argument("partition", metavar="PARTITION", type=int)
+    one.add_argument("topic", metavar="TOPIC", nargs="?")
+    one.add_argument("partition", metavar="PARTITION", type=int, nargs="?")
+    one.add_argument("--all", action="store_true", help="every partition that no replica may lead")
     which = one.add_mutually_exclusive_group()
     which.add_argument("--execute", action="store_true", help="do it: what is shown is given up permanently")
     which.add_argument("--dry-run", action="store_true", help="only show what would be given up (the default)")
@@ -62,6 +65,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _recover(arguments: argparse.Namespace) -> int:
     topic, index = arguments.topic, arguments.partition
+    if arguments.all != (topic is None) or (topic is None) != (index is None):
+        raise UsageError("name a TOPIC and a PARTITION, or --all")
+    if arguments.all:
+        return _recover_all(arguments)
     cluster = connected(arguments, "partition")
     try:
         found = recovery.describe(cluster, topic, index)
@@ -83,9 +90,49 @@ def _recover(arguments: argparse.Namespace) -> int:
         if is_due:
             verb = "leads" if arguments.execute else "would lead"
             print(f"broker {found.chosen} {verb} {topic}-{index}; the next batch begins at offset {found.start_offset}")
+            print(_what_is_lost(found))
     if not is_due:
         print(f"headrace partition: no recovery of {topic}-{index}: {found.why}", file=sys.stderr)
     return 0 if is_due else 1
+
+
+def _what_is_lost(found: Response) -> str:
+    if found.doubt is None:
+        return "every acknowledged record is there: 0 records are lost"
+    return f"acknowledged records may be lost: {found.doubt}"
+
+
+def _recover_all(arguments: argparse.Namespace) -> int:
+    """Show every partition that no replica may lead, and with --execute recover those that lose nothing."""
+    cluster = connected(arguments, "partition")
+    try:
+        found = recovery.describe_all(cluster)
+        whole = [one for one, answer in found.items() if not answer.error_code and answer.doubt is None]
+        outcomes = recovery.recover_without_loss(cluster, whole) if arguments.execute else dict.fromkeys(whole)
+    finally:
+        cluster.close()
+    rows = []
+    for (topic, index), answer in found.items():
+        refusal = outcomes.get((topic, index))
+        why = str(refusal) if refusal is not None else answer.why if answer.error_code else answer.doubt
+        is_done = arguments.execute and (topic, index) in outcomes and refusal is None
+        rows.append({"topic": topic, "partition": index, "chosen": answer.chosen, "is_done": is_done, "why_not": why})
+    if arguments.json:
+        print(json.dumps(rows))
+    else:
+        for row in rows:
+            verb = "leads" if row["is_done"] else "would lead"
+            outcome = row["why_not"] or f"broker {row['chosen']} {verb}, 0 records are lost"
+            print(f"{row['topic']}-{row['partition']}: {outcome}")
+        count = sum(row["why_not"] is None for row in rows)
+        what = "are led again" if arguments.execute else "lose no record"
+        print(f"{count} of {len(rows)} partitions that no replica may lead {what}")
+    left = [row for row in rows if row["why_not"] is not None]
+    if left:
+        print(
+            f"headrace partition: {len(left)} need a decision each: headrace partition recover TOPIC PARTITION", file=sys.stderr
+        )
+    return 1 if left else 0
 
 
 def _reassign(arguments: argparse.Namespace) -> int:

@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from uuid import UUID
 
 from ..broker.log import topic_note
-from ..coordination.backup import Backup, export, restore, with_folders
+from ..broker.partitions import replica_note
+from ..coordination.backup import Backup, HeldFolder, export, restore, with_folders
 from ..coordination.node_rights import in_words
 from ..coordination.security import VARIABLE, of_environment
 from ..coordination.session import Session
@@ -82,6 +82,11 @@ def run(arguments: argparse.Namespace) -> int:
         count = restore(session, copy)
     print(f"{count} of {len(copy.nodes)} nodes, {len(copy.topics)} topics, are at {arguments.zookeeper} again")
     print("offsets are those of the copy: groups that were stopped read from there, and handle later records a second time")
+    if waiting := len(copy.replicated()):
+        print(
+            f"{waiting} partitions have several replicas and no leader: restart every broker, then run "
+            "`headrace partition recover --all`, which shows whether a record is lost"
+        )
     return 0
 
 
@@ -108,11 +113,12 @@ def _rebuild(folder: Path, file: Path) -> int:
     try:
         broker_id = int(json.loads((folder / "broker.json").read_text())["broker_id"])
         cluster_id = str(json.loads((folder / "cluster.json").read_text())["cluster_id"])
-        held: dict[str, dict[int, UUID | None]] = {}
+        held: dict[str, dict[int, HeldFolder]] = {}
         for path in folder.iterdir():
             found = _PARTITION.fullmatch(path.name)
             if found is not None and path.is_dir():
-                held.setdefault(found[1], {})[int(found[2])] = topic_note.read(path)
+                one = HeldFolder(topic_id=topic_note.read(path), is_replica=(path / replica_note.NAME).exists())
+                held.setdefault(found[1], {})[int(found[2])] = one
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{folder} is not data folder of a broker ({type(error).__name__}: {error})") from None
     kept = folder / "tree.json"

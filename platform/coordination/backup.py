@@ -7,6 +7,9 @@ lives as long as a process (brokers, consumers, owners) registers itself again. 
 continue without the lost tree take the new one for theirs once it is there (`broker/partitions/open_logs.py`). Producer ids and
 leaders' epochs continue far behind those of the copy: what was issued since is never issued again. Topics keep their ids, which
 the copy adds to their nodes: to mirrors and to the audit a topic with another id is another topic.
+
+Who leads a replicated partition is not copied: it may have changed since. Such a partition gets a node that says so. No replica
+leads by it before an operator has recovered the partition from what its replicas have noted (`broker/replication/restoring.py`).
 """
 
 import json
@@ -20,8 +23,9 @@ from . import paths
 from .errors import CoordinationError
 from .node import Node
 from .producer_ids import ClusterId, drawn_cluster_id, known_cluster_id
+from .replica_states import Key, ReplicaState, encode
 from .session import Session
-from .topic_id import id_word, topic_id
+from .topic_id import id_of_word, id_word, topic_id
 from .values import decimal, json_bytes, read_decimal, read_json
 
 VERSION = 1
@@ -45,6 +49,17 @@ class Backup:
     def topics(self) -> list[str]:
         begin = f"{paths.BROKER_TOPICS}/"
         return sorted(path.removeprefix(begin) for path in self.nodes if path.startswith(begin))
+
+    def replicated(self) -> dict[Key, tuple[int, ...]]:
+        """Return the brokers of each partition with several replicas, or with one that was moved."""
+        found = {}
+        for topic in self.topics:
+            words = json.loads(self.nodes[paths.topic(topic)])
+            own = id_of_word(words.get("topic_id", ""))
+            for partition, ids in words["partitions"].items():
+                if own is not None and len(ids) > 1:
+                    found[own, int(partition)] = tuple(dict.fromkeys(ids))
+        return found
 
     def to_json(self) -> str:
         cluster = {"cluster_id": self.cluster.cluster_id, "producer_id_prefix": self.cluster.producer_id_prefix}
@@ -74,13 +89,23 @@ KEPT_FOR_EVER = {"retention.ms": "-1"}
 """The settings of a topic that is known only by its folders: nothing expires before an operator has set retention again."""
 
 
-def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Mapping[int, UUID | None]]) -> Backup:
-    """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder → the
-    topic's id that the folder notes. A broker does not open the folder of another id, so the topic gets the id of its folders.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HeldFolder:
+    """What a partition's folder notes."""
 
-    Raises ValueError where other brokers keep the partition, a folder is of an earlier or later topic of the same name, or
-    the copy is of another cluster. Pure, but for the prefix of
-    producer ids, which is drawn where no copy has one.
+    topic_id: UUID | None
+    is_replica: bool = False
+    """Whether the partition had several replicas, or was moved."""
+
+
+def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Mapping[str, Mapping[int, HeldFolder]]) -> Backup:
+    """Return the copy with the topics of a broker's folders that it lacks. `held`: topic → partitions that have a folder.
+
+    A broker does not open the folder of another id, so the topic gets the id of its folders. Each folder of a replica makes its
+    broker one of the partition's: it may be the one that has everything.
+
+    Raises ValueError where other brokers keep the only replica of the partition, a folder is of an earlier or later topic of the
+    same name, or the copy is of another cluster. Pure, but for the prefix of producer ids, which is drawn where no copy has one.
     """
     if copy is None:
         copy = Backup(cluster=drawn_cluster_id(cluster_id), next_producer_id=None)
@@ -93,9 +118,12 @@ def with_folders(copy: Backup | None, cluster_id: str, broker_id: int, held: Map
         words = json.loads(nodes[path]) if path in nodes else new
         for partition in sorted(partitions):
             known = words["partitions"].setdefault(str(partition), [broker_id])
-            if broker_id not in known:
+            own, is_replica = partitions[partition].topic_id, partitions[partition].is_replica
+            if broker_id not in known and not is_replica:
                 raise ValueError(f"{topic}-{partition} is kept by brokers {known}, and broker {broker_id} has a folder of it")
-            own = partitions[partition]
+            if is_replica:
+                ids = list(dict.fromkeys([*known, broker_id]))
+                words["partitions"][str(partition)] = ids if len(ids) > 1 else 2 * ids
             if own is not None and (word := id_word(own)) != (noted := words.setdefault("topic_id", word)):
                 raise ValueError(
                     f"{topic}-{partition} is of the topic with the id {word}, the file knows {topic} with the id {noted}: move "
@@ -142,6 +170,12 @@ def restore(session: Session, copy: Backup) -> int:
             raise NotRestored(f"{path} is not as in the copy, which has {copy.nodes.get(path, 'no such topic')!r}")
     wanted = {path: _later(path, text) for path, text in copy.nodes.items()}
     missing = {path: data for path, data in wanted.items() if path not in present or _is_behind(path, present[path], data)}
+    session.tree.put_many(
+        {
+            paths.replica_state(id_word(topic_id), partition): encode(ReplicaState(replicas=ids, is_restored=True))
+            for (topic_id, partition), ids in copy.replicated().items()
+        }
+    )
     session.tree.put_many(missing)
     session.tree.put(paths.NEXT_PRODUCER_ID, decimal((copy.next_producer_id or 0) + BEYOND))
     cluster: dict[str, Any] = {

@@ -46,7 +46,12 @@ class ReplicaState:
     """The whole list of replicas that a reassignment wants, empty when none is under way."""
     lost: tuple[tuple[int, int], ...] = ()
     """Half-open ranges of offsets that recoveries gave up."""
+    is_restored: bool = False
+    """Whether `backup.restore` made this node, in place of one that the ensemble has lost."""
+    base: int = 0
+    """What is added to ZooKeeper's version, which begins at 0 again after a loss."""
     version: int = 0
+    """ZooKeeper's, and `base`."""
 
     @property
     def in_sync(self) -> tuple[int, ...]:
@@ -71,6 +76,7 @@ class WantedSwap:
 
     key: Key
     version: int
+    """ZooKeeper's own."""
     wanted: ReplicaState
     broker_id: int
     start_number: int
@@ -214,9 +220,11 @@ def _outcome(answer: int | CoordinationError | None) -> SwapOutcome:
 
 
 def encode(state: ReplicaState) -> bytes:
+    """Return the node's JSON. A release that knows version 1 alone would lose what is added."""
+    added = {"is_restored": state.is_restored, "base": state.base} if state.is_restored or state.base else {}
     return json_bytes(
         {
-            "version": 1,
+            "version": 2 if added else 1,
             "leader": state.leader,
             "start_number": state.start_number,
             "leader_epoch": state.leader_epoch,
@@ -225,6 +233,7 @@ def encode(state: ReplicaState) -> bytes:
             "replicas": list(state.replicas),
             "targets": list(state.targets),
             "lost": [list(each) for each in state.lost],
+            **added,
         }
     )
 
@@ -233,8 +242,9 @@ def decode(path: str, node: Node) -> ReplicaState:
     """Return what a node holds. Raises UnreadableNode."""
     value = read_json(path, node.data)
     try:
-        if value["version"] != 1:
-            raise ValueError(f"version {value['version']!r}, 1 is known")
+        if value["version"] not in (1, 2):
+            raise ValueError(f"version {value['version']!r}, 1 and 2 are known")
+        base = int(value.get("base", 0))
         return ReplicaState(
             leader=int(value["leader"]),
             start_number=int(value["start_number"]),
@@ -244,7 +254,9 @@ def decode(path: str, node: Node) -> ReplicaState:
             replicas=tuple(int(each) for each in value["replicas"]),
             targets=tuple(int(each) for each in value["targets"]),
             lost=tuple((int(begin), int(end)) for begin, end in value["lost"]),
-            version=node.version,
+            is_restored=bool(value.get("is_restored", False)),
+            base=base,
+            version=base + node.version,
         )
     except (KeyError, ValueError, TypeError) as error:
         raise UnreadableNode(path, node.data, f"the state of a replicated partition is expected: {error!r}") from None

@@ -78,7 +78,7 @@ class SimulatedBroker:
             boot_id=f"boot {self.boots}",
             start_number=start_number,
             known_start_number=known,
-            token=f"{self.broker_id}.{start_number}.{self.boots}",
+            token=f"{self.broker_id}.{start_number}.{self.boots}{'.lost' * zookeeper.losses}",
         )
         self.note = FolderNote(lives=at_start, boot_id=f"boot {self.boots}", start_number=start_number, was_stopped_cleanly=False)
         self.replica = Replica(
@@ -180,8 +180,8 @@ class SimulatedBroker:
                 return events.NodeRead(state=world.zookeeper.node(replica.topic_id), is_synced=True)
             case orders.AskSwap(swap=swap):
                 return world.ask_swap(self, swap)
-            case orders.Note(version=version, leader_epoch=epoch, went_back=went_back):
-                self.noted = Noted(version=version, leader_epoch=epoch, went_back=went_back)
+            case orders.Note(version=version, leader_epoch=epoch, members=members, went_back=went_back):
+                self.noted = Noted(version=version, leader_epoch=epoch, members=members, went_back=went_back)
             case orders.Cut() | orders.BeginEmpty():
                 self.pending_cut = order
             case orders.BeginEpoch(leader_epoch=epoch, start_offset=start):

@@ -87,7 +87,7 @@ class Checks:
         self.landed_count = len(landed)
 
     def _change_landed(self, old: State, new: State) -> None:
-        is_recovery = len(new.lost) > len(old.lost)
+        is_recovery = len(new.lost) > len(old.lost) or new.base > old.base
         if (new.leader, new.start_number) != (old.leader, old.start_number):
             if new.leader_epoch <= old.leader_epoch:
                 raise Wrong(f"the leader epoch goes from {old.leader_epoch} to {new.leader_epoch} with another leader")

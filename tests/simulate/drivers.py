@@ -18,9 +18,10 @@ from headrace.broker.partitions.replica_lives import ReplicaLives
 from headrace.broker.partitions.replica_log import open_replica
 from headrace.broker.replicas import messages, rest
 from headrace.broker.replicas.driver import ReplicaDriver
+from headrace.broker.replicas.machine_runner import noted_in
 from headrace.broker.replicas.messages import Answer, Refusal, Sender
 from headrace.broker.replication.facts import ReplicaFetch
-from headrace.broker.replication.replica import Noted, Replica
+from headrace.broker.replication.replica import Replica
 from headrace.broker.replication.state import NO_LEADER, State
 from headrace.broker.replication.suspicion import Signs
 from headrace.broker.replication.swaps import Swap
@@ -75,16 +76,15 @@ class PlayedBroker:
         log = PartitionLog.open(folder, topic="events", partition=0, config=config, now_ms=WALL_MS)
         topic_note.write(folder, TOPIC_ID, is_durable=False)
         replica = open_replica(log, TOPIC_ID, lambda: self.wall_ms)
-        noted = replica.noted
         machine = Replica(
             topic_id=WORD,
             broker_id=self.broker_id,
             start_number=self.lives.start_number,
-            lives=self.lives.of_folder(noted.token),
+            lives=self.lives.of_folder(replica.noted.token),
             min_insync_replicas=2,
             silent_ms=2_000,
             log=replica.facts(with_crc=True),
-            noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
+            noted=noted_in(replica.noted),
             now_ms=self.now_ms,
         )
         return ReplicaDriver(self, KEY, "events", 0, replica, SETTINGS, machine, replica_count=3)

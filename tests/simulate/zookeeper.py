@@ -16,6 +16,9 @@ class DictionaryZooKeeper:
     landed: list[tuple[str, State, State]] = field(default_factory=list)
     """Every change: topic id, before, after."""
 
+    losses: int = 0
+    """How often it lost everything. Start numbers then begin again, and tokens must not."""
+
     def node(self, topic_id: str) -> State | None:
         versions = self.history.get(topic_id)
         return versions[-1] if versions else None

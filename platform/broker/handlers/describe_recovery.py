@@ -55,4 +55,4 @@ def response(found: Prospect | None) -> Response:
     if plan is None:
         error, why = found.why_not()
         return Response(error, why, replicas=replicas, silent=found.silent)
-    return Response(ErrorCode.NONE, "", plan.chosen, plan.start_offset, plan.log_start_offset, replicas, found.silent)
+    return Response(ErrorCode.NONE, "", plan.chosen, plan.start_offset, plan.log_start_offset, replicas, found.silent, plan.doubt)

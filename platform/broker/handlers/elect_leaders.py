@@ -5,7 +5,8 @@ by this request, which any broker passes on to the preferred one. Asked about al
 election, as Apache Kafka does.
 
 An unclean election takes place only for a partition that the request names, and only when every in-sync replica was heard and
-none has what it had acknowledged (`replicas.recovering`)."""
+none has what it had acknowledged, or when ZooKeeper has lost the partition's node (`replicas.recovering`). Type 2 is ours: an
+unclean election that is refused if anything acknowledged may be lost."""
 
 from collections.abc import Callable, Generator, Mapping
 from enum import IntEnum
@@ -38,10 +39,11 @@ _ELECTION_NEEDED = None
 
 
 class Election(IntEnum):
-    """The protocol's numbers."""
+    """The protocol's numbers, and one of ours."""
 
     PREFERRED = 0
     UNCLEAN = 1
+    LOSSLESS = 2
 
 
 def handle(broker: Broker, request: Request) -> ResponseGenerator:
@@ -59,7 +61,7 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
             for index in required(topic.partitions):
                 partition = (str(topic.topic), int(index))
                 placed = _placed(broker, partition, live)
-                is_asked = kind == Election.UNCLEAN and placed is not None and len(placed.replicas) > 1
+                is_asked = kind != Election.PREFERRED and placed is not None and len(placed.replicas) > 1
                 results[partition] = (_ELECTION_NEEDED, None) if is_asked else outcome(placed, kind)
     wanted = [partition for partition, (error, _) in results.items() if error is _ELECTION_NEEDED]
     if not wanted:
@@ -71,12 +73,12 @@ def handle(broker: Broker, request: Request) -> ResponseGenerator:
         overdue=lambda _: (ErrorCode.REQUEST_TIMED_OUT, STILL_UNDER_WAY),
         answer=lambda elected: _answer(version, {**results, **elected}),
     )
-    elect = _recover if kind == Election.UNCLEAN else _elect
+    elect = _elect if kind == Election.PREFERRED else partial(_recover, may_lose=kind != Election.LOSSLESS)
     return fan_in.start(lambda partition: elect(broker, partition, lambda refusal: fan_in.put(partition, refusal)))
 
 
-def _recover(broker: Broker, partition: Partition, done: Callable[[Outcome], None]) -> None:
-    """Have the best replica lead, if no in-sync replica has what was acknowledged, and wait until it leads."""
+def _recover(broker: Broker, partition: Partition, done: Callable[[Outcome], None], *, may_lose: bool) -> None:
+    """Have the best replica lead, if no in-sync replica can, and wait until it leads."""
     entry, replicas, peers = broker.topics.catalog.topics.get(partition[0]), broker.replicas, broker.peers
     if entry is None or replicas is None or peers is None:
         done(outcome(_placed(broker, partition, broker.broker_ids), Election.UNCLEAN))
@@ -90,6 +92,10 @@ def _recover(broker: Broker, partition: Partition, done: Callable[[Outcome], Non
         plan = prospect.plan
         if plan is None:
             done(prospect.why_not())
+            return
+        if plan.doubt is not None and not may_lose:
+            why = f"{plan.doubt}: `headrace partition recover {partition[0]} {partition[1]}` shows what would be given up"
+            done((ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, why))
             return
         until_ms, before = broker.loop.now_ms + RECOVERY_MS, prospect.node.leader_epoch
 
@@ -166,7 +172,7 @@ def outcome(placed: Placement | None, kind: int) -> Outcome:
     """Return why a partition gets no election, `_ELECTION_NEEDED` where it gets one. None: there is no such partition. Pure."""
     if placed is None:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such partition"
-    if kind == Election.UNCLEAN:
+    if kind != Election.PREFERRED:
         if placed.leader != NO_LEADER:
             return ErrorCode.ELECTION_NOT_NEEDED, f"broker {placed.leader} leads this partition"
         why = "an election that gives records up wants the partition by name: `headrace partition recover` shows what is given up"

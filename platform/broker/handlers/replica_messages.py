@@ -64,7 +64,7 @@ def recover(broker: Broker, request: Request) -> Answer:
     replicas = _replicas(broker, request, recovering.RECOVER_KEY)
     wanted = recovering.decode_order(bytes(request.body))
     driver = replicas.find(wanted.key)
-    has_begun = driver is not None and driver.recover(wanted.version, wanted.start_offset, wanted.log_start_offset)
+    has_begun = driver is not None and driver.recover(wanted.version, wanted.event())
     return b"true" if has_begun else b"false"
 
 

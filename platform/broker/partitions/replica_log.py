@@ -14,7 +14,7 @@ from ...wire.batch.record_batch import read_header
 from ..log import FolderFault, LogError, PartitionLog, topic_note
 from ..log import leader_epochs as epoch_file
 from ..replication.facts import NO_CRC, LogFacts
-from ..replication.state import Epochs, EpochStart, end_epoch
+from ..replication.state import Epochs, EpochStart, Member, end_epoch
 from . import replica_note
 from .replica_note import ReplicaNote
 
@@ -104,11 +104,16 @@ class ReplicaLog:
 
     # -- on a worker's thread ----------------------------------------------------------------------
 
-    def note(self, version: int, leader_epoch: int, *, went_back: bool) -> None:
+    def note(self, version: int, leader_epoch: int, *, went_back: bool, members: tuple[Member, ...] = ()) -> None:
         """Note durably that a state was obeyed. Raises OSError."""
         with self._lock:
             wanted = replace(
-                self.noted, version=version, leader_epoch=leader_epoch, went_back=went_back, count=self.noted.count + 1
+                self.noted,
+                version=version,
+                leader_epoch=leader_epoch,
+                members=members,
+                went_back=went_back,
+                count=self.noted.count + 1,
             )
             replica_note.write(self.log.folder, wanted)
             self.noted = wanted

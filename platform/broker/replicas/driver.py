@@ -70,6 +70,12 @@ class ReplicaDriver(MachineRunner):
         return isinstance(self.machine.role, Stopped)
 
     @property
+    def waits_for_recovery(self) -> bool:
+        """Return whether it has stopped because ZooKeeper went back. It obeys again when the partition has been recovered."""
+        role = self.machine.role
+        return isinstance(role, Stopped) and role.went_back
+
+    @property
     def why_stopped(self) -> str | None:
         role = self.machine.role
         return role.reason if isinstance(role, Stopped) else None
@@ -324,17 +330,23 @@ class ReplicaDriver(MachineRunner):
         """Return what the log holds now. Not while it is being cut."""
         return self._log.facts(with_crc=False)
 
-    def recover(self, version: int, start_offset: int, log_start_offset: int) -> bool:
-        """Begin to lead although acknowledged records are lost, because an operator has decided. Return whether that has begun.
-        `version`: of the node from which the operator's plan was made.
+    def recover(self, version: int, event: events.Recover) -> bool:
+        """Begin to lead although no replica may, because an operator has decided. Return whether that has begun.
+        `version`: of the node from which the operator's plan was made. Where ZooKeeper went back, no replica obeys that node: the
+        swap proves that it is still there.
         """
         node = self.machine.node
-        if self.following is None or self._is_busy or node is None or node.version != version:
+        obeys_it = self.following is not None and node is not None and node.version == version
+        if self._is_busy or not (obeys_it or (event.restored is not None and self.waits_for_recovery)):
             return False
+        if event.restored is not None:
+            if self.machine.is_cutting or self.log.log_end_offset > event.start_offset:
+                return False
+            self.feed(events.LogChanged(log=self._log.facts(with_crc=True)))
         self.rest.end()
-        self.feed(events.Recover(start_offset=start_offset, log_start_offset=log_start_offset))
-        log.warning("replica_recovers", topic=self.topic, partition=self.index, start_offset=start_offset)
-        return self.following is None
+        self.feed(event)
+        log.warning("replica_recovers", topic=self.topic, partition=self.index, start_offset=event.start_offset)
+        return self.following is None and not self.has_stopped
 
     def begin_hand_over(self, to: int, within_ms: int) -> bool:
         """Send followers nothing new, and return whether `to` has what any of them was sent.

@@ -23,6 +23,7 @@ from ..log import DeletedSegment, LogError, PartitionLog, erase_now
 from ..partitions.open_logs import log_config
 from ..partitions.partition import Acknowledged, Fault
 from ..partitions.replica_log import ReplicaLog
+from ..partitions.replica_note import ReplicaNote
 from ..partitions.replicated_partition import ReplicatedPartition
 from ..replication import events, lives, orders
 from ..replication.facts import BatchFacts
@@ -49,6 +50,11 @@ SHORTEST_REST_MS, LONGEST_REST_MS = 1_000, 60_000
 """How long a replica that stopped on a full disk waits before it begins again: twice as long each time."""
 CALM_MS = 10 * LONGEST_REST_MS
 """After so long without a stop, the next one is the first again."""
+
+
+def noted_in(note: ReplicaNote) -> Noted:
+    """Return what a folder's note says, in the machine's words."""
+    return Noted(version=note.version, leader_epoch=note.leader_epoch, members=note.members, went_back=note.went_back)
 
 
 class MachineRunner(ABC):
@@ -201,8 +207,8 @@ class MachineRunner(ABC):
                 world.read_node(self._me)
             case orders.AskSwap(swap=swap):
                 world.ask_swap(self._me, swap)
-            case orders.Note(version=version, leader_epoch=epoch, went_back=went_back):
-                self._wait_for(lambda: replica_log.note(version, epoch, went_back=went_back))
+            case orders.Note(version=version, leader_epoch=epoch, members=members, went_back=went_back):
+                self._wait_for(lambda: replica_log.note(version, epoch, members=members, went_back=went_back))
             case orders.BeginEpoch(leader_epoch=epoch, start_offset=start):
                 self._wait_for(lambda: replica_log.begin_epoch(epoch, start))
                 self._is_log_changed = True
@@ -288,7 +294,6 @@ class MachineRunner(ABC):
         waiters, self._waiters = self._waiters, {}
         for of_token in waiters.values():
             self._tell(of_token, self._not_leader())
-        noted = self._log.noted
         self.machine = Replica(
             topic_id=self.machine.topic_id,
             broker_id=self.machine.broker_id,
@@ -298,7 +303,7 @@ class MachineRunner(ABC):
             acks_on_disk=self.machine.acks_on_disk,
             silent_ms=self.machine.silent_ms,
             log=self._log.facts(with_crc=True),
-            noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
+            noted=noted_in(self._log.noted),
             role=Stopped(reason=f"an order of replication failed: {why}; {what_to_do}"),
             undecided=before.undecided,
             is_cut_off=bool(before.undecided),

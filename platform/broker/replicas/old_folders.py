@@ -19,6 +19,7 @@ from ..partitions.replica_note import OldReplica
 from ..replication.model import is_older
 from ..replication.replica import Noted
 from ..replication.state import State
+from .machine_runner import noted_in
 from .states import state_of
 
 log = get_logger(__name__)
@@ -80,8 +81,7 @@ class OldFolders:
             for key in keys:
                 one = self._left.pop(key)
                 state = states.get(key)
-                noted = Noted(version=one.noted.version, leader_epoch=one.noted.leader_epoch, went_back=one.noted.went_back)
-                is_due = state is not None and may_go(state_of(state), noted, self._broker_id, live)
+                is_due = state is not None and may_go(state_of(state), noted_in(one.noted), self._broker_id, live)
                 if not (is_due and self._drop(one.topic, *key)):
                     self._left[key] = one
             if self._left:

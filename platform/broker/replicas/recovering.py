@@ -1,12 +1,14 @@
-"""Recovery of a partition none of whose members has its life: asks what every replica holds, and has one of them lead.
+"""Recovery of a partition that no member may lead: none has its life, or ZooKeeper has lost the node. Asks what every replica
+holds, and has one of them lead.
 
     holding (key 20006)    JSON: topic_id, partition
     response               JSON: null where no replica is open, it knows no node yet or it is being cut, else what `Candidate` has
-    recover (key 20008)    JSON: topic_id, partition, version (of the node), start_offset, log_start_offset
+    recover (key 20008)    JSON: topic_id, partition, version (of the node), start_offset, log_start_offset, and where ZooKeeper
+                           lost the node base, leader_epoch and restored: version, base, replicas, targets, lost (of the node)
     response               JSON: whether the replica begins to take over
 
-The plan is `replication.recovery`'s. The replica that is chosen takes over by a swap on the node that the plan was made from, so
-of two recoveries only one takes place. Lives on the loop thread.
+The plan is `replication.recovery`'s or `replication.restoring`'s. The chosen replica takes over by a swap on the node from which
+the plan was made, so of two recoveries only one takes place. Lives on the loop thread.
 """
 
 import json
@@ -17,10 +19,13 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from ...wire.errors import ErrorCode, MalformedFrame
+from ..replication import restoring
+from ..replication.events import Recover
 from ..replication.facts import LogFacts
 from ..replication.lives import Lives
 from ..replication.recovery import Candidate, Plan, is_due, plan
-from ..replication.state import EpochStart, State
+from ..replication.replica import Noted
+from ..replication.state import EpochStart, Member, State
 from .asking import Peers
 from .damage_book import DamageBook
 from .driver import ReplicaDriver
@@ -41,6 +46,19 @@ class RecoverOrder:
     version: int
     start_offset: int
     log_start_offset: int
+    restored: State | None = None
+    """The node, if it is older than what replicas have noted. Then `base` and `leader_epoch` are those of the plan."""
+    base: int = 0
+    leader_epoch: int = 0
+
+    def event(self) -> Recover:
+        return Recover(
+            start_offset=self.start_offset,
+            log_start_offset=self.log_start_offset,
+            restored=self.restored,
+            base=self.base,
+            leader_epoch=self.leader_epoch,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +71,23 @@ class Prospect:
     """Why a broker that should keep a copy has not answered with one."""
 
     @property
+    def went_back(self) -> bool:
+        """Return whether ZooKeeper has lost the node, or has an older one than a replica has noted."""
+        return restoring.is_due(self.node, self.candidates)
+
+    @property
     def plan(self) -> Plan | None:
-        """None when no recovery is due."""
+        """None when no recovery is due, or none can be planned."""
+        if self.went_back:
+            final = [one for one in self.candidates if restoring.is_final(self.node, one)]
+            return restoring.plan(self.node, final) if final else None
         return plan(self.node, self.candidates) if is_due(self.node, self.candidates) else None
 
     def why_not(self) -> tuple[ErrorCode, str]:
         """Return why no recovery is due."""
+        if self.went_back:
+            reasons = "; ".join(f"broker {one}: {why}" for one, why in self.silent.items())
+            return ErrorCode.ELIGIBLE_LEADERS_NOT_AVAILABLE, f"no replica has answered: {reasons}: start the brokers"
         if not self.node.members:
             return ErrorCode.ELECTION_NOT_NEEDED, "the partition never had a leader, so nothing is lost"
         by_broker = {one.broker_id: one for one in self.candidates}
@@ -82,8 +111,13 @@ class Prospect:
 
 
 def candidate(broker_id: int, driver: ReplicaDriver | None, book: DamageBook | None) -> Candidate | None:
-    """Return what a replica that is kept here holds; None while it has no log that can be asked, or obeys no node yet."""
-    if driver is None or driver.comparable_log is None or driver.node is None:
+    """Return what a replica that is kept here holds; None while it has no log that can be asked, or obeys no node yet.
+
+    One that has stopped because ZooKeeper went back obeys none, and answers.
+    """
+    if driver is None or driver.is_gone or driver.machine.is_cutting:
+        return None
+    if not driver.waits_for_recovery and (driver.has_stopped or driver.node is None):
         return None
     known = [] if book is None else book.damages()
     damaged = [
@@ -98,6 +132,8 @@ def candidate(broker_id: int, driver: ReplicaDriver | None, book: DamageBook | N
         log=driver.facts(),
         damaged=tuple(damaged),
         high_watermark=machine.high_watermark,
+        noted=machine.noted,
+        obeys=None if driver.waits_for_recovery or driver.node is None else driver.node.version,
     )
 
 
@@ -116,6 +152,9 @@ def look(replicas: Replicas, peers: Peers, key: Key, done: Callable[[Prospect | 
             waiting.discard(broker_id)
             if not waiting:
                 by_id = sorted(found, key=lambda one: one.broker_id)
+                if restoring.is_due(node, by_id):
+                    behind = [one.broker_id for one in by_id if not restoring.is_final(node, one)]
+                    silent.update(dict.fromkeys(behind, "it does not know yet that ZooKeeper went back: ask again"))
                 done(Prospect(node=node, candidates=tuple(by_id), silent=silent))
 
         def answered(broker_id: int, body: bytes) -> None:
@@ -155,6 +194,9 @@ def order(peers: Peers, key: Key, prospect: Prospect, chosen: Plan, done: Callab
         version=prospect.node.version,
         start_offset=chosen.start_offset,
         log_start_offset=chosen.log_start_offset,
+        restored=prospect.node if chosen.base else None,
+        base=chosen.base,
+        leader_epoch=chosen.leader_epoch,
     )
     peers.ask(chosen.chosen, RECOVER_KEY, encode_order(wanted), answered, failed, deadline_ms=ANSWER_MS)
 
@@ -181,8 +223,12 @@ def decode_candidate(body: bytes) -> Candidate | None:
 
 
 def encode_order(wanted: RecoverOrder) -> bytes:
-    numbers = {name: getattr(wanted, name) for name in ("version", "start_offset", "log_start_offset")}
-    return json.dumps({"topic_id": str(wanted.key[0]), "partition": wanted.key[1], **numbers}).encode()
+    numbers = {name: getattr(wanted, name) for name in ("version", "start_offset", "log_start_offset", "base", "leader_epoch")}
+    node = wanted.restored
+    restored = (
+        None if node is None else {name: getattr(node, name) for name in ("version", "base", "replicas", "targets", "lost")}
+    )
+    return json.dumps({"topic_id": str(wanted.key[0]), "partition": wanted.key[1], "restored": restored, **numbers}).encode()
 
 
 def decode_order(body: bytes) -> RecoverOrder:
@@ -194,7 +240,22 @@ def decode_order(body: bytes) -> RecoverOrder:
             version=int(words["version"]),
             start_offset=int(words["start_offset"]),
             log_start_offset=int(words["log_start_offset"]),
+            restored=_restored_of(words.get("restored")),
+            base=int(words.get("base", 0)),
+            leader_epoch=int(words.get("leader_epoch", 0)),
         ),
+    )
+
+
+def _restored_of(words: Any) -> State | None:
+    if words is None:
+        return None
+    return State(
+        version=int(words["version"]),
+        base=int(words["base"]),
+        replicas=tuple(int(one) for one in words["replicas"]),
+        targets=tuple(int(one) for one in words["targets"]),
+        lost=tuple((int(begin), int(end)) for begin, end in words["lost"]),
     )
 
 
@@ -220,6 +281,20 @@ def _candidate_of(words: Any) -> Candidate:
         log=LogFacts(epochs=epochs, is_damaged=bool(log.pop("is_damaged")), **{name: int(value) for name, value in log.items()}),
         damaged=tuple((int(begin), int(end)) for begin, end in words["damaged"]),
         high_watermark=int(words["high_watermark"]),
+        noted=_noted_of(words.get("noted")),
+        obeys=None if words.get("obeys") is None else int(words["obeys"]),
+    )
+
+
+def _noted_of(words: Any) -> Noted:
+    """Brokers of an earlier release do not say what they have noted."""
+    if words is None:
+        return Noted()
+    return Noted(
+        version=int(words["version"]),
+        leader_epoch=int(words["leader_epoch"]),
+        members=tuple(Member(broker_id=int(one["broker_id"]), life=str(one["life"])) for one in words["members"]),
+        went_back=bool(words["went_back"]),
     )
 
 

@@ -26,7 +26,7 @@ from ..partitions.partition import AskFlush, PartitionTable
 from ..partitions.replica_lives import ReplicaLives
 from ..partitions.replica_log import ReplicaLog
 from ..replication.facts import ReplicaFetch
-from ..replication.replica import Noted, Replica
+from ..replication.replica import Replica
 from ..replication.state import NO_LEADER, State
 from ..replication.suspicion import Signs
 from ..replication.swaps import Swap
@@ -37,6 +37,7 @@ from .driver import ReplicaDriver
 from .followers import Followers
 from .handing_over import HandOvers
 from .leaders import Link
+from .machine_runner import noted_in
 from .messages import Answer, Refusal, topic_word
 from .states import ANSWERS, state_of, view_of, wanted_swap
 from .world import Done, Failed
@@ -135,17 +136,16 @@ class Replicas:
         if driver is not None:
             driver.configure(settings)
             return
-        noted = replica_log.noted
         machine = Replica(
             topic_id=topic_word(entry.topic_id),
             broker_id=self.broker_id,
             start_number=self._lives.start_number,
-            lives=self._lives.of_folder(noted.token),
+            lives=self._lives.of_folder(replica_log.noted.token),
             min_insync_replicas=min_insync(settings.min_insync_replicas, replica_count),
             acks_on_disk=settings.acks_on_disk,
             silent_ms=self._silent_ms,
             log=replica_log.facts(with_crc=True),
-            noted=Noted(version=noted.version, leader_epoch=noted.leader_epoch, went_back=noted.went_back),
+            noted=noted_in(replica_log.noted),
             now_ms=self._loop.now_ms,
         )
         driver = self._drivers[key] = ReplicaDriver(

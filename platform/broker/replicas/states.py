@@ -25,6 +25,8 @@ def state_of(read: ReplicaState) -> State:
         replicas=read.replicas,
         targets=read.targets,
         lost=read.lost,
+        is_restored=read.is_restored,
+        base=read.base,
         version=read.version,
     )
 
@@ -39,6 +41,8 @@ def node_of(state: State) -> ReplicaState:
         replicas=state.replicas,
         targets=state.targets,
         lost=state.lost,
+        is_restored=state.is_restored,
+        base=state.base,
         version=state.version,
     )
 
@@ -47,7 +51,7 @@ def wanted_swap(key: tuple[UUID, int], swap: Swap) -> WantedSwap:
     assert swap.fence is not None, "every swap is fenced by its process"
     return WantedSwap(
         key=key,
-        version=swap.version,
+        version=swap.version - swap.base,
         wanted=node_of(swap.wanted),
         broker_id=swap.fence.broker_id,
         start_number=swap.fence.start_number,

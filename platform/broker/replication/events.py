@@ -135,6 +135,12 @@ class Recover:
     """Every member has lost its life, or an operator has decided: this replica continues alone, at `start_offset`."""
 
     start_offset: int
+    restored: State | None = None
+    """The node that ZooKeeper has, where it is older than what the replicas have noted. Of it only the replicas count."""
+    base: int = 0
+    """Where the node's versions begin from now on: behind every version that was noted."""
+    leader_epoch: int = 0
+    """The new epoch, later than every one that was noted."""
     log_start_offset: int = 0
     """Records before it are deleted at another replica: they must not come back."""
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from .lives import Lives
-from .state import Epochs, end_epoch
+from .state import Epochs, end_epoch, epoch_at
 
 NO_CRC = -1
 
@@ -27,6 +27,11 @@ class LogFacts:
     @property
     def last_epoch(self) -> int:
         return end_epoch(self.epochs, self.end_offset)
+
+    @property
+    def begun_epoch(self) -> int:
+        """Return the epoch of the next batch: a leader may have begun one in which it has appended nothing."""
+        return epoch_at(self.epochs, self.end_offset)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

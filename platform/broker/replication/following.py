@@ -52,6 +52,8 @@ def cut_if_needed(turn: Turn) -> bool:
     node, log = replica.node, replica.log
     assert node is not None
     target = states.cut_target(log.epochs, log.end_offset, node.epochs)
+    if node.base:
+        target = min(target, states.unknown_start(log.epochs, log.end_offset, node.epochs))
     if target >= log.end_offset or not log.last_epoch:
         return True
     if contradicts_the_watermark(replica, node, target):
@@ -72,9 +74,9 @@ def contradicts_the_watermark(replica: Replica, node: State, target: int) -> boo
 def stop(turn: Turn, reason: str) -> None:
     """Obey no node any more, also after a restart, until an operator decides."""
     noted = replace(turn.replica.noted, went_back=True)
-    turn.change(role=Stopped(reason=reason), noted=noted)
+    turn.change(role=Stopped(reason=reason, went_back=True), noted=noted)
     turn.order(
-        Note(version=noted.version, leader_epoch=noted.leader_epoch, went_back=True),
+        Note(version=noted.version, leader_epoch=noted.leader_epoch, members=noted.members, went_back=True),
         CloseConnections(),
         Alarm(reason=reason, state=turn.replica.node),
     )

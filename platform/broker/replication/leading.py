@@ -309,12 +309,14 @@ def propose(turn: Turn, wanted: State) -> None:
     replica = turn.replica
     assert replica.node is not None
     fence = swaps.fence_of(replica.broker_id, replica.start_number)
-    swap = Swap(version=replica.node.version, wanted=replace(wanted, version=replica.node.version + 1), fence=fence)
+    node = replica.node
+    version = wanted.base + node.zookeeper_version + 1
+    swap = Swap(version=node.version, wanted=replace(wanted, version=version), fence=fence, base=node.base)
     turn.change(undecided=(*replica.undecided, swap))
     turn.order(AskSwap(swap=swap))
 
 
-def next_state(replica: Replica, node: State, *, dead: frozenset[int], recover_at: int | None) -> State:
+def next_state(replica: Replica, node: State, *, dead: frozenset[int], recover_at: int | None, base: int = 0) -> State:
     """Return the node that this replica wants when it takes over: a new epoch that begins at its own end.
 
     Dead members are dropped down to `min.insync.replicas`.
@@ -323,9 +325,10 @@ def next_state(replica: Replica, node: State, *, dead: frozenset[int], recover_a
     lost = node.lost
     own = replica.entry()
     if recover_at is not None or own is None:
-        life = replica.lives.of(is_flushed=replica.acks_on_disk)
+        is_flushed = replica.acks_on_disk and replica.log.flushed_offset >= end  # else it becomes a disk life later: `converted`
+        life = replica.lives.of(is_flushed=is_flushed)
         members: tuple[states.Member, ...] = (states.Member(broker_id=replica.broker_id, life=life),)
-        lost = lost if recover_at is None else (*lost, (end, recover_at))
+        lost = lost if recover_at is None or recover_at <= end else (*lost, (end, recover_at))
     else:
         kept = list(node.members)
         for member in node.members:
@@ -344,4 +347,6 @@ def next_state(replica: Replica, node: State, *, dead: frozenset[int], recover_a
         members=members,
         epochs=states.with_epoch(node.epochs, states.after(node), end),
         lost=lost,
+        is_restored=False,
+        base=max(base, node.base),
     )

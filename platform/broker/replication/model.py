@@ -41,7 +41,7 @@ from .swaps import Answer
 def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
     """Return the replica after the event, and the orders that follow from it."""
     turn = Turn(replica)
-    if isinstance(replica.role, Stopped) and not isinstance(event, Produce | DeleteRecords | FetchReceived):
+    if isinstance(replica.role, Stopped) and not _is_heard(replica.role, event):
         return replica, ()
     match event:
         case NodeRead():
@@ -87,6 +87,13 @@ def step(replica: Replica, event: Event) -> tuple[Replica, Sequence[Order]]:
     return turn.replica, turn.orders
 
 
+def _is_heard(role: Stopped, event: Event) -> bool:
+    """Return whether a stopped replica takes an event: it refuses requests, and may wait for the node that a recovery writes."""
+    if isinstance(event, Produce | DeleteRecords | FetchReceived):
+        return True
+    return role.went_back and isinstance(event, NodeRead | Recover | LogChanged | FlushDone | Configured)
+
+
 # -- the node --------------------------------------------------------------------------------------
 
 
@@ -95,9 +102,12 @@ def _node_read(turn: Turn, event: NodeRead) -> None:
     if state is None:
         return
     if is_older(state, replica.noted):
-        if event.is_synced:
+        is_recovering = isinstance(replica.role, TakingOver) and replica.role.is_recovery and bool(replica.undecided)
+        has_stopped = isinstance(replica.role, Stopped)
+        if event.is_synced and not is_recovering and not has_stopped:
             leading.lose(turn)
-            following.stop(turn, "ZooKeeper has an older node than this replica has obeyed: it went back to a copy")
+            turn.change(undecided=(), is_cut_off=False)
+            following.stop(turn, why_older(state, replica.noted))
         return
     if any(not swaps.settles(swap, state) for swap in replica.undecided):
         return
@@ -106,14 +116,27 @@ def _node_read(turn: Turn, event: NodeRead) -> None:
 
 
 def is_older(state: State, noted: Noted) -> bool:
-    """Return whether a node is older than one that was obeyed. It is obeyed by nobody."""
-    return noted.went_back or state.version < noted.version or state.leader_epoch < noted.leader_epoch
+    """Return whether a node is older than one that was obeyed. No replica obeys it.
+
+    Once a node was older, later versions of it are, too, until a recovery lets its versions begin behind the noted one.
+    """
+    is_behind = state.version < noted.version or state.leader_epoch < noted.leader_epoch
+    return is_behind or (noted.went_back and state.base <= noted.version)
+
+
+def why_older(state: State, noted: Noted) -> str:
+    was = "ZooKeeper lost it and was restored" if state.is_restored else "ZooKeeper went back to an older copy"
+    return (
+        f"the partition's node in ZooKeeper (version {state.version}, leader epoch {state.leader_epoch}) is older than the one "
+        f"that this replica has obeyed (version {noted.version}, leader epoch {noted.leader_epoch}): {was}. The records are in "
+        "the replicas' folders. Start every broker of the partition, then run `headrace partition recover TOPIC PARTITION`"
+    )
 
 
 def _obey(turn: Turn, state: State) -> None:
-    noted = Noted(version=state.version, leader_epoch=state.leader_epoch)
+    noted = Noted(version=state.version, leader_epoch=state.leader_epoch, members=state.members)
     if noted != turn.replica.noted:
-        turn.order(Note(version=noted.version, leader_epoch=noted.leader_epoch))
+        turn.order(Note(version=noted.version, leader_epoch=noted.leader_epoch, members=noted.members))
     turn.change(node=state, noted=noted)
     role = turn.replica.role
     if leading.leads(turn.replica, state):
@@ -140,6 +163,8 @@ def _swap_answered(turn: Turn, event: SwapAnswered) -> None:
             turn.change(undecided=(), is_cut_off=False)
             _obey(turn, swap.landed)
         case Answer.PASSED:
+            if isinstance(turn.replica.role, TakingOver) and turn.replica.role.is_recovery:
+                turn.change(undecided=(), is_cut_off=False)
             turn.order(ReadNode())
         case Answer.FENCED:
             leading.lose(turn)
@@ -219,16 +244,26 @@ def _handed_over(turn: Turn, event: HandedOver) -> None:
 def may_lead(replica: Replica) -> bool:
     """Return whether this replica has everything acknowledged: it is a member with this life, and undamaged."""
     node = replica.node
-    if node is None or replica.log.is_damaged:
+    if node is None or replica.log.is_damaged or node.is_restored:
         return False
     is_new = node.leader == NO_LEADER and not node.leader_epoch and not node.members
     return replica.entry() is not None or (is_new and replica.broker_id in node.replicas)
 
 
 def _recover(turn: Turn, event: Recover) -> None:
-    if isinstance(turn.replica.role, Following) and not turn.replica.undecided:
-        start = event.log_start_offset
-        _begin_takeover(turn, TakingOver(dead=frozenset(), recover_at=event.start_offset, log_start_offset=start))
+    replica = turn.replica
+    is_idle = isinstance(replica.role, Following) or (isinstance(replica.role, Stopped) and replica.role.went_back)
+    role = TakingOver(dead=frozenset(), recover_at=event.start_offset, log_start_offset=event.log_start_offset, base=event.base)
+    if event.restored is not None and is_idle and not replica.is_cutting:
+        turn.change(node=_by_the_log(event, event.restored, replica.log), undecided=(), is_cut_off=False)
+        _begin_takeover(turn, role)
+    elif event.restored is None and isinstance(replica.role, Following) and not replica.undecided:
+        _begin_takeover(turn, role)
+
+
+def _by_the_log(event: Recover, restored: State, log: LogFacts) -> State:
+    """Return the node from which the chosen replica takes over: its own log says where the epochs began."""
+    return replace(restored, leader=NO_LEADER, leader_epoch=event.leader_epoch - 1, members=(), epochs=log.epochs)
 
 
 def _begin_takeover(turn: Turn, role: TakingOver) -> None:
@@ -247,7 +282,8 @@ def has_cut(turn: Turn) -> bool:
 def _ask_for_leadership(turn: Turn, role: TakingOver) -> None:
     replica = turn.replica
     assert replica.node is not None
-    leading.propose(turn, leading.next_state(replica, replica.node, dead=role.dead, recover_at=role.recover_at))
+    wanted = leading.next_state(replica, replica.node, dead=role.dead, recover_at=role.recover_at, base=role.base)
+    leading.propose(turn, wanted)
 
 
 # -- time ------------------------------------------------------------------------------------------

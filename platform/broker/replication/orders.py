@@ -6,7 +6,7 @@ A process may die between two orders. Nothing that a later order promises may de
 from dataclasses import dataclass
 
 from .facts import BatchFacts, ReplicaFetch
-from .state import Epochs, State
+from .state import Epochs, Member, State
 from .swaps import Swap
 
 
@@ -28,6 +28,7 @@ class Note:
 
     version: int
     leader_epoch: int
+    members: tuple[Member, ...] = ()
     went_back: bool = False
 
 

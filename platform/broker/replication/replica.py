@@ -30,6 +30,12 @@ class TakingOver:
     """Where a recovery after a loss begins; None for a takeover by a member."""
     log_start_offset: int = 0
     """Of a recovery: where the log is to begin."""
+    base: int = 0
+    """Of the recovery of a node that went back: where its versions begin from now on."""
+
+    @property
+    def is_recovery(self) -> bool:
+        return self.recover_at is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +52,8 @@ class Stopped:
     """Does nothing any more until the broker is started again or an operator decides."""
 
     reason: str
+    went_back: bool = False
+    """Whether it obeys again when an operator has recovered the partition."""
 
 
 Role = Waiting | Following | TakingOver | Leading | Stopped
@@ -57,6 +65,8 @@ class Noted:
 
     version: int = -1
     leader_epoch: int = 0
+    members: tuple[Member, ...] = ()
+    """The set that it had. Empty, too, where an earlier release has noted it."""
     went_back: bool = False
     """ZooKeeper went back behind it. Then no node is obeyed until an operator decides."""
 

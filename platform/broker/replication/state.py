@@ -45,12 +45,23 @@ class State:
     """The whole list of replicas that a reassignment wants, empty when none is under way."""
     lost: tuple[tuple[int, int], ...] = ()
     """The half-open ranges that recoveries gave up: from the end of the chosen log to where its next batch went."""
+    is_restored: bool = False
+    """Whether this node was made for a partition of a lost ensemble. No replica leads before an operator has recovered it."""
+    base: int = 0
+    """Where the versions of this node begin, so that they are later than every one from before ZooKeeper lost the node. Only an
+    operator's recovery changes it.
+    """
     version: int = 0
+    """`base`, and ZooKeeper's own version of the node."""
 
     @property
     def copies(self) -> tuple[int, ...]:
         """Return the brokers that are to keep a copy of the log, now or after a reassignment."""
         return (*self.replicas, *(each for each in self.targets if each not in self.replicas))
+
+    @property
+    def zookeeper_version(self) -> int:
+        return self.version - self.base
 
     def member(self, broker_id: int) -> Member | None:
         return next((each for each in self.members if each.broker_id == broker_id), None)
@@ -88,6 +99,15 @@ def cut_target(own: Epochs, end_offset: int, known: Epochs) -> int:
     """
     last = end_epoch(own, end_offset)
     return min([end_offset, *(each.start_offset for each in later_than(last, known))])
+
+
+def unknown_start(own: Epochs, end_offset: int, known: Epochs) -> int:
+    """Return the least start among the log's own epochs that are not known and have a batch, `end_offset` for none.
+
+    After a recovery that did not hear every replica, one may return with batches of an epoch that the chosen log never had.
+    """
+    listed = {each.leader_epoch for each in known}
+    return min([end_offset, *(each.start_offset for each in own if each.leader_epoch not in listed)])
 
 
 def later_than(leader_epoch: int, known: Epochs) -> Iterable[EpochStart]:

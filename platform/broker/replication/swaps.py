@@ -26,6 +26,8 @@ class Swap:
     version: int
     wanted: State
     fence: Fence | None
+    base: int = 0
+    """Of the node that is replaced: where its versions begin."""
 
     @property
     def landed(self) -> State:

@@ -1,10 +1,10 @@
-"""DescribeRecovery, key 20009: what a recovery of a partition without a whole in-sync replica would give up.
+"""DescribeRecovery, key 20009: what a recovery of a partition that no in-sync replica can lead would give up.
 
 Our own protocol, not advertised. Bodies are JSON, with the names of `Response` and `Replica`.
 
 request    topic, partition
 response   error_code, why (no recovery is due), chosen, start_offset, log_start_offset, [replica],
-           silent: by broker, why it has not answered
+           silent: by broker, why it has not answered, doubt: why acknowledged records may be lost, null if none is
 """
 
 import json
@@ -36,6 +36,8 @@ class Response(NamedTuple):
     log_start_offset: int = -1
     replicas: tuple[Replica, ...] = ()
     silent: Mapping[int, str] = {}
+    doubt: str | None = "a broker of an earlier release does not say whether records are lost"
+    """Why acknowledged records may be lost. None: none is lost."""
 
 
 def encode_request(topic: str, partition: int) -> bytes:
@@ -62,7 +64,8 @@ def decode_response(body: bytes | memoryview) -> Response:
         replicas = tuple(_replica(one) for one in words["replicas"])
         silent = {int(one): str(why) for one, why in words["silent"].items()}
         chosen, start, log_start = (int(words[name]) for name in ("chosen", "start_offset", "log_start_offset"))
-        return Response(int(words["error_code"]), str(words["why"]), chosen, start, log_start, replicas, silent)
+        found = Response(int(words["error_code"]), str(words["why"]), chosen, start, log_start, replicas, silent)
+        return found._replace(doubt=words["doubt"]) if "doubt" in words else found
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise MalformedFrame(f"a response to DescribeRecovery of {len(body)} bytes cannot be read") from None
 

@@ -115,6 +115,6 @@ def test_a_watch_tells_each_change(open_session: OpenSession) -> None:
 
 def test_a_node_of_another_format_is_refused(open_session: OpenSession) -> None:
     session = open_session("one")
-    session.tree.put(f"/replicas/{id_word(TOPIC)}/0", b'{"version":2}')
-    with pytest.raises(UnreadableNode, match="version 2"):
+    session.tree.put(f"/replicas/{id_word(TOPIC)}/0", b'{"version":3}')
+    with pytest.raises(UnreadableNode, match="version 3"):
         ReplicaStates(session).read(TOPIC, 0)

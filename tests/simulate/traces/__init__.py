@@ -5,11 +5,11 @@ They raise when a promise is broken. `test_safeguards.py` shows that each does w
 
 from collections.abc import Callable
 
-from . import damage_and_loss, moves, sets_and_takeovers
+from . import damage_and_loss, lost_trees, moves, sets_and_takeovers
 
 TRACES: dict[str, Callable[[], None]] = {
     name.removeprefix("trace_"): value
-    for module in (sets_and_takeovers, damage_and_loss, moves)
+    for module in (sets_and_takeovers, damage_and_loss, lost_trees, moves)
     for name, value in vars(module).items()
     if name.startswith("trace_")
 }

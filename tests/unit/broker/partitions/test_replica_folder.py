@@ -2,6 +2,7 @@
 
 import errno
 import json
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -12,7 +13,7 @@ from headrace.broker.partitions import replica_lives, replica_note
 from headrace.broker.partitions.replica_lives import ReplicaLives
 from headrace.broker.partitions.replica_log import ReplicaLog, open_replica, without_lost_pages
 from headrace.broker.partitions.replica_note import LINE_BYTES, ReplicaNote
-from headrace.broker.replication.state import EpochStart
+from headrace.broker.replication.state import EpochStart, Member
 from headrace.coordination.errors import ConnectionUnsure, CoordinationError, VersionConflict
 from headrace.wire.batch.record_batch import BatchBuilder
 
@@ -49,6 +50,27 @@ def test_a_note_is_read_back_and_a_torn_write_leaves_the_one_before(tmp_path: Pa
     path.write_bytes(torn)
     with pytest.raises(ValueError, match="damaged"):
         replica_note.read(tmp_path)
+
+
+def test_the_set_of_the_last_node_is_noted_and_is_unknown_where_it_is_of_another_note(tmp_path: Path) -> None:
+    members = tuple(Member(broker_id=one, life=f"memory:{one:032x}.{one:032x}") for one in (1, 2, 3))
+    first = ReplicaNote(token="a" * 32, version=4, leader_epoch=2, members=members, count=1)
+    second = ReplicaNote(token="a" * 32, version=5, leader_epoch=2, members=members[:2], count=2)
+    path = tmp_path / replica_note.NAME
+    replica_note.write(tmp_path, first)
+    of_an_earlier_release = path.read_bytes()[: 2 * LINE_BYTES]
+    replica_note.write(tmp_path, second)
+    assert replica_note.read(tmp_path) == second
+    assert path.stat().st_size <= 4_096, "the file is one block, so that a note is one write of the disk"
+    torn = bytearray(path.read_bytes())
+    torn[2 * LINE_BYTES + 30] ^= 1  # the newer set is in the first place
+    path.write_bytes(torn)
+    assert replica_note.read(tmp_path) == replace(second, members=())
+    path.write_bytes(of_an_earlier_release)
+    assert replica_note.read(tmp_path) == replace(first, members=())
+    too_many = ReplicaNote(token="a" * 32, version=6, members=members * 8, count=3)
+    replica_note.write(tmp_path, too_many)
+    assert replica_note.read(tmp_path) == replace(too_many, members=())
 
 
 def test_a_damaged_note_or_list_of_epochs_is_an_error_that_says_what_to_do(tmp_path: Path) -> None:
