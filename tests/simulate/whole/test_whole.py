@@ -32,15 +32,17 @@ def test_nothing_breaks_in_whole_brokers() -> None:
 
 
 def test_a_seed_gives_the_same_transcript_to_the_byte(tmp_path: Path) -> None:
-    """In processes whose strings have other hashes, and behind another run. The seed has moves, damage, and questions."""
+    """In processes whose strings have other hashes, and behind another run. The seed has moves, damage, questions, and faults
+    around swaps.
+    """
     told = []
     for number in ("1", "2"):
         transcript = tmp_path / number
-        words = [sys.executable, "-m", "tests.simulate.whole", "--seed", "7", "--transcript", str(transcript)]
-        subprocess.run(words, env={**os.environ, "PYTHONHASHSEED": number}, check=True, timeout=300, capture_output=True)
+        words = [sys.executable, "-m", "tests.simulate.whole", "--seed", "293", "--transcript", str(transcript)]
+        subprocess.run(words, env={**os.environ, "PYTHONHASHSEED": number}, check=True, timeout=1_200, capture_output=True)
         told.append(transcript.read_bytes())
     play(drawn(9))
-    here = play(drawn(7)).transcript
+    here = play(drawn(293)).transcript
     assert told[0] == told[1] == ("\n".join(here) + "\n").encode()
 
 
