@@ -24,7 +24,7 @@ class Sending:
     """One producer: a value to each partition in turn, every few milliseconds, while entered."""
 
     def __init__(self, cluster: Cluster, history: History, name: str, *, idempotent: bool = True) -> None:
-        self._cluster, self._history, self._name = cluster, history, name
+        self._cluster, self._history, self.name = cluster, history, name
         self._producer = Producer(
             {
                 "bootstrap.servers": cluster.addresses,
@@ -61,10 +61,14 @@ class Sending:
         self._is_over.set()
         self._thread.join(180)
 
-    def pause(self) -> bool:
-        """Send no more for now, and return whether all that was sent has been answered."""
+    def pause(self) -> None:
+        """Send no more for now."""
         self._may_send.clear()
-        return within(150, lambda: self.count_sent == self.count_answered)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all that was sent before the pause is acknowledged or refused."""
+        return self.count_sent == self.count_answered
 
     def resume(self) -> None:
         self._may_send.set()
@@ -76,7 +80,7 @@ class Sending:
                 self._producer.poll(0.05)
                 continue
             for partition in range(self._cluster.partitions):
-                value = f"{self._name}.{partition}.{number}"
+                value = f"{self.name}.{partition}.{number}"
                 self._history.unknown.add(value)
                 try:
                     self._producer.produce(TOPIC, value.encode(), partition=partition, on_delivery=self._delivered)

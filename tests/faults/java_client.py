@@ -41,6 +41,7 @@ class JavaSending:
         words = [cluster.addresses, TOPIC, str(cluster.partitions), name, str(max(1, round(PACE_S * 1_000)))]
         self._command = ["java", *FLAGS, "-cp", f"{jars()}/*", str(SOURCE), *words]
         self._log = cluster.folder / f"java-{name}.log"
+        self.name = name
         self._history = history
         self._is_paused = threading.Event()
         self._thread = threading.Thread(target=self._read, name=f"java producer {name}")
@@ -70,11 +71,15 @@ class JavaSending:
         self._order("end")
         self._thread.join(180)
 
-    def pause(self) -> bool:
-        """Send no more for now, and return whether all that was sent has been answered."""
+    def pause(self) -> None:
+        """Send no more for now."""
         self._is_paused.clear()
         self._order("pause")
-        return self._is_paused.wait(150)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether all that was sent before the pause is acknowledged or refused."""
+        return self._is_paused.is_set()
 
     def resume(self) -> None:
         self._order("resume")

@@ -29,6 +29,7 @@ REJOIN_S = 60
 """A group's members may have to wait for sessions and joins before."""
 DECIDED_S = 120
 """Until the audit has decided every window."""
+ANSWERED_S = 150
 LOOK_S = 0.5
 """Between two looks at all that was read."""
 MOST_TOLD = 20
@@ -124,8 +125,11 @@ class Run:
         """Let the producers rest, and compare what was acknowledged, what was read, and the bytes of the three logs."""
         self._played += 1
         is_whole = self._played % WHOLE_EVERY == 0
-        answered = [one.pause() for one in self.sending]
-        wrong = [] if all(answered) else ["values that were sent are neither acknowledged nor refused"]
+        for one in self.sending:
+            one.pause()
+        within(ANSWERED_S, lambda: all(one.is_answered for one in self.sending))
+        late = [one.name for one in self.sending if not one.is_answered]
+        wrong = [f"values that producer {name} sent are neither acknowledged nor refused" for name in late]
         within(UNSEEN_S * self._patience, self._has_read_all, LOOK_S)
         within(REJOIN_S * self._patience, self._have_all_read_all, LOOK_S)
         wrong += [f"consumer: {error}" for error in self._reader_errors()]

@@ -22,8 +22,8 @@ from headrace.runtime.layout import AUDIT_TOPIC
 from tests.crash.kills import seed_of
 from tests.power.machines import IDS, READY_MS, Instant, Machines, states_of
 from tests.power.unique_values import Record, Sending, read_all
-from tests.support.audit_service import AuditService
 from tests.support.audited_application import AuditedApplication, W
+from tests.support.audited_loss import named_as_missing
 from tests.support.processes import eventually
 from tests.support.replica_logs import differences, log_bytes
 from tests.support.zookeeper import ZooKeeperProcess
@@ -37,15 +37,6 @@ KEPT, AT_RISK = 300, 400
 """Records of the audited application that are on disk, and that need not be."""
 SEGMENTS = {"segment.bytes": "20000"}
 ALWAYS = {"flush.ack": "always", **SEGMENTS}
-AUDIT = """
-[service]
-discover_ms = 200
-judge_every_ms = 200
-[deadlines_ms]
-default = 4000
-[topics.default]
-tiers = ["producer", "live"]
-"""
 
 
 @pytest.mark.needs("block disk")
@@ -184,24 +175,6 @@ def logs(machines: Machines, topic: str) -> dict[int, dict[int, bytes]]:
 
 
 def the_audit_names_what_is_missing(machines: Machines, producer_id: int, end: int, folder: Path) -> None:
-    lost_count = KEPT + AT_RISK - len(read_all(machines.address, AUDITED, until=end)[0])
-    assert 0 < lost_count <= AT_RISK
-    service = AuditService(folder / "audit", machines.address, settings=AUDIT)
-    try:
-        service.start()
-
-        def is_judged() -> bool:
-            found = service.windows(AUDITED)
-            assert [one["verdict"] for one in found.values()] == ["COMPLETE", "INCOMPLETE"], found
-            return True
-
-        eventually(is_judged, within_ms=60_000, what="both windows are judged")
-        kept, lost = service.windows(AUDITED).values()
-        assert (kept["missing"], kept["tiers"]) == (0, {"producer": KEPT, "live": KEPT})
-        assert (lost["window_start_ms"], lost["missing"], lost["doubled"]) == (W, lost_count, 0)
-        assert lost["tiers"] == {"producer": AT_RISK, "live": AT_RISK - lost_count}
-        named = [one for difference in lost["differences"] for one in difference["records"]]
-        assert {(one["kind"], one["producer_id"]) for one in named} == {("missing", producer_id)}
-        assert sum(one["count"] for one in named) == lost_count
-    finally:
-        service.process.kill()
+    lost = KEPT + AT_RISK - len(read_all(machines.address, AUDITED, until=end)[0])
+    assert 0 < lost <= AT_RISK
+    named_as_missing(machines.address, AUDITED, folder / "audit", producer_id=producer_id, kept=KEPT, logged=AT_RISK, lost=lost)

@@ -16,9 +16,9 @@ from headrace.broker.replication.state import State
 from .actions import ACTIONS, Run
 from .world import BROKERS, World
 
-NOTHING, POWER, DISK, AWAY = "nothing", "power", "disk", "away"
-ALSO = (NOTHING, NOTHING, POWER, DISK, AWAY)
-"""What one of the brokers loses beside ZooKeeper."""
+NOTHING, POWER, DISK, TWO_DISKS, AWAY = "nothing", "power", "disk", "two disks", "away"
+ALSO = (NOTHING, NOTHING, POWER, DISK, TWO_DISKS, AWAY)
+"""What one of the brokers loses beside ZooKeeper, or two of them."""
 
 
 class Outcome(NamedTuple):
@@ -34,8 +34,10 @@ def lose_tree(world: World, also: str = NOTHING, broker_id: int = 1, chance: ran
             broker.cut_power(chance or random.Random(0))
         else:
             broker.kill()
-    if also == DISK:
+    if also in (DISK, TWO_DISKS):
         world.brokers[broker_id].wipe()
+    if also == TWO_DISKS:
+        world.brokers[broker_id % len(BROKERS) + 1].wipe()
     world.checks.given_up += world.node().lost
     world.messages.clear()
     world.late_swaps.clear()
@@ -62,6 +64,7 @@ def recover(world: World) -> Plan:
             high_watermark=each.replica.high_watermark,
             noted=each.replica.noted,
             obeys=None if isinstance(each.replica.role, Stopped) or each.replica.node is None else each.replica.node.version,
+            min_insync_replicas=each.replica.min_insync_replicas,
         )
         for each in world.brokers.values()
         if each.replica is not None

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from .actions import drawn
-from .lost_tree import ALSO, AWAY, NOTHING, play_loss
+from .lost_tree import ALSO, AWAY, NOTHING, TWO_DISKS, play_loss
 
 SEEDS = range(300)
 
@@ -18,6 +18,7 @@ def test_no_acknowledged_record_is_lost_with_the_tree() -> None:
         if found is not None:
             outcomes[found.also, found.plan.doubt is None] += 1
     for also in ALSO:
-        assert outcomes[also, also != AWAY] > 10, f"{also}: {outcomes}"
-    assert outcomes[NOTHING, False] < 5, "almost every plan of three whole replicas is without doubt"
+        assert outcomes[also, also not in (AWAY, TWO_DISKS)] > 10, f"{also}: {outcomes}"
+    assert outcomes[NOTHING, False] < 10, "almost every plan of three whole replicas is without doubt"
     assert outcomes[AWAY, True] == 0, "nothing is claimed of a replica that did not answer"
+    assert outcomes[TWO_DISKS, True] == 0, "two replicas may have been the last set"

@@ -540,7 +540,7 @@ class ReplicaDriver(MachineRunner):
             gaps = tuple(gap for gap in self.log.gaps if gap[1] > begin)
             if not batches:
                 end = next((gap[1] for gap in gaps if gap[0] <= begin), begin)
-        out.sent(begin, end, self._world.now_ms, self.log.log_start_offset)
+        out.sent(begin, end, self._world.now_ms, self.log.log_start_offset, self.log.log_end_offset)
         epochs = self._log.epochs
         known = [at for at, each in enumerate(epochs) if each.start_offset <= begin]
         answer = Answer(

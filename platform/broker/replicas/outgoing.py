@@ -63,8 +63,10 @@ class Outgoing:
                 first = header.position
         return data, first, end
 
-    def sent(self, begin: int, end: int, now_ms: int, log_start_offset: int) -> None:
-        """An answer with what is between was given to the connection."""
-        self._is_stuck = begin == end
+    def sent(self, begin: int, end: int, now_ms: int, log_start_offset: int, log_end_offset: int) -> None:
+        """An answer with what is between was given to the connection. One without batches at the log's end tells the log's start,
+        and holds back nothing that is appended after it.
+        """
+        self._is_stuck = begin == end < log_end_offset
         self._sent_from, self.position = begin, end
         self._sent_ms, self._told_start = now_ms, log_start_offset

@@ -134,6 +134,7 @@ def candidate(broker_id: int, driver: ReplicaDriver | None, book: DamageBook | N
         high_watermark=machine.high_watermark,
         noted=machine.noted,
         obeys=None if driver.waits_for_recovery or driver.node is None else driver.node.version,
+        min_insync_replicas=machine.min_insync_replicas,
     )
 
 
@@ -283,6 +284,7 @@ def _candidate_of(words: Any) -> Candidate:
         high_watermark=int(words["high_watermark"]),
         noted=_noted_of(words.get("noted")),
         obeys=None if words.get("obeys") is None else int(words["obeys"]),
+        min_insync_replicas=int(words.get("min_insync_replicas", 1)),
     )
 
 

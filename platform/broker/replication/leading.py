@@ -156,6 +156,19 @@ def followers_heard(turn: Turn, event: FollowersHeard) -> None:
     turn.change(role=replace(role, progress={**role.progress, **heard}))
 
 
+def forget_left(turn: Turn, before: State, node: State) -> None:
+    """Forget how far a broker was that has left the set, so that it comes in again by a new fetch only.
+
+    A process that stops sends none. Otherwise its leader would take it back at once, and have to remove it when it is dead.
+    """
+    role = turn.replica.role
+    if isinstance(role, Leading) and role.leader_epoch == node.leader_epoch:
+        left = {one.broker_id for one in before.members} - {one.broker_id for one in node.members}
+        if left & role.progress.keys():
+            kept = {broker_id: one for broker_id, one in role.progress.items() if broker_id not in left}
+            turn.change(role=replace(role, progress=kept))
+
+
 def why_refused(replica: Replica, event: FetchReceived) -> str | None:
     """Return why a fetch is not answered, None when it is."""
     role, node, fetch = replica.role, replica.node, event.fetch

@@ -137,9 +137,12 @@ def _obey(turn: Turn, state: State) -> None:
     noted = Noted(version=state.version, leader_epoch=state.leader_epoch, members=state.members)
     if noted != turn.replica.noted:
         turn.order(Note(version=noted.version, leader_epoch=noted.leader_epoch, members=noted.members))
+    before = turn.replica.node
     turn.change(node=state, noted=noted)
     role = turn.replica.role
     if leading.leads(turn.replica, state):
+        if before is not None:
+            leading.forget_left(turn, before, state)
         if isinstance(role, Leading) and role.leader_epoch == state.leader_epoch:
             leading.advance(turn)
         else:

@@ -40,6 +40,8 @@ class Candidate:
     """The last node that it obeyed, also before its start."""
     obeys: int | None = None
     """The version of the node that it obeys, None while it obeys none."""
+    min_insync_replicas: int = 1
+    """As it knows the topic's settings. An earlier release does not say."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,8 +1,10 @@
 """A partition whose node ZooKeeper has lost, or has in an older version: who continues, and whether everything is there. Pure.
 
 Each replica that sees such a node stops, also for its next starts. So what the stopped replicas hold and have noted is final.
-The set that the newest note names is the last one by which anything was acknowledged. Each record that was acknowledged is at
-each member of that set, and the newest epoch with the longest log holds what any member with its life holds. Source: decision 88.
+Each record that was acknowledged is at each member of the last set, and the newest epoch with the longest log holds what any
+member with its life holds. The newest note may be older than the last set, if the leader of that set has lost its disk. But the
+last set had at least `min.insync.replicas` members: if fewer replicas have lost something, one of its members has not. Source:
+decision 88.
 """
 
 from collections.abc import Sequence
@@ -63,9 +65,19 @@ def why_unsure(node: State, candidates: Sequence[Candidate]) -> str | None:
         return None  # nothing was ever led, so nothing was acknowledged
     if not newest.members:
         return "an earlier release did not note which replicas were in sync"
-    if not any(member.broker_id in there and member.life in there[member.broker_id].lives for member in newest.members):
+    whole = {one.broker_id for one in candidates if _has_kept_all(one, candidates)}
+    if not any(member.broker_id in whole for member in newest.members):
         return f"of the last in-sync replicas, broker {_ids([one.broker_id for one in newest.members])}, none has kept all it had"
+    unsure = sorted(wanted - whole)
+    if len(unsure) >= min(one.min_insync_replicas for one in candidates):
+        return f"broker {_ids(unsure)} may not have kept all it had, and may have acknowledged records without the others"
     return None
+
+
+def _has_kept_all(one: Candidate, candidates: Sequence[Candidate]) -> bool:
+    """Return whether a set that is noted anywhere names a life that this replica has: it holds all that it ever had in sets."""
+    members = (member for other in candidates for member in other.noted.members)
+    return any(member.broker_id == one.broker_id and member.life in one.lives for member in members)
 
 
 def _worth(node: State, one: Candidate) -> tuple[bool, int, int, bool, int, int]:

@@ -15,21 +15,12 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from headrace.cli.main import main
 from headrace.client import topic_admin
 from headrace.runtime.layout import AUDIT_TOPIC
-from tests.support.audit_service import AuditService
 from tests.support.audited_application import AuditedApplication, W
+from tests.support.audited_loss import named_as_missing
 from tests.support.cluster import BrokerCluster
 from tests.support.processes import eventually
 
 FIRST, SECOND = 500, 100
-AUDIT = """
-[service]
-discover_ms = 200
-judge_every_ms = 200
-[deadlines_ms]
-default = 4000
-[topics.default]
-tiers = ["producer", "live"]
-"""
 
 
 def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_operator_decides(
@@ -102,34 +93,10 @@ def test_a_partition_whose_in_sync_replicas_lost_their_disks_continues_when_an_o
     application.seal()
     (producer_id, *_) = application.producer.producer_ids
     application.close()
-    the_audit_names_what_is_missing(whole, audited, producer_id, tmp_path)
-
-
-def the_audit_names_what_is_missing(whole: BrokerCluster, topic: str, producer_id: int, folder: Path) -> None:
-    service = AuditService(folder / "audit", whole.address, settings=AUDIT)
-    try:
-        service.start()
-
-        def is_judged() -> bool:
-            found = service.windows(topic)
-            assert [one["verdict"] for one in found.values()] == ["COMPLETE", "INCOMPLETE"], found
-            return True
-
-        eventually(is_judged, within_ms=60_000, what="both windows are judged")
-        kept, lost = service.windows(topic).values()
-        assert (kept["missing"], kept["tiers"]) == (0, {"producer": FIRST, "live": FIRST})
-        assert (lost["window_start_ms"], lost["missing"], lost["doubled"]) == (W, SECOND, 0)
-        assert lost["tiers"] == {"producer": SECOND, "live": 0}
-        (difference,) = lost["differences"]
-        (named,) = difference["records"]
-        assert (named["kind"], named["producer_id"], named["first_sequence"], named["count"]) == (
-            "missing",
-            producer_id,
-            FIRST,
-            SECOND,
-        )
-    finally:
-        service.process.kill()
+    (named,) = named_as_missing(
+        whole.address, audited, tmp_path / "audit", producer_id=producer_id, kept=FIRST, logged=SECOND, lost=SECOND
+    )
+    assert (named["first_sequence"], named["count"]) == (FIRST, SECOND)
 
 
 def members(whole: BrokerCluster, topic: str) -> set[int]:

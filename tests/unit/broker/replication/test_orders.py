@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from headrace.broker.replication.events import AnswerReceived, LogChanged, NodeRead, Produce, SwapAnswered
-from headrace.broker.replication.facts import BatchFacts, FetchAnswer, LogFacts
+from headrace.broker.replication.events import AnswerReceived, FetchReceived, LogChanged, NodeRead, Produce, SwapAnswered, Tick
+from headrace.broker.replication.facts import BatchFacts, FetchAnswer, LogFacts, Progress, ReplicaFetch
 from headrace.broker.replication.lives import Lives
 from headrace.broker.replication.model import step
 from headrace.broker.replication.orders import (
@@ -148,3 +148,30 @@ def test_a_damaged_replica_deletes_what_its_leader_has_deleted_and_copies_nothin
     more = BatchFacts(position=40, next_offset=50, crc=2)
     _, orders = step(one, answer(fetch_offset=40, log_start_offset=30, batches=(more,)))
     assert [order for order in orders if isinstance(order, AdvanceStart | AppendCopied)] == [AdvanceStart(to_offset=30)]
+
+
+def test_a_member_that_has_left_the_set_comes_in_again_by_a_new_fetch_only() -> None:
+    """A leader took a stopping follower back, and removed it again when it was dead: two swaps too many for each partition."""
+    lives = Lives(memory="memory:2", disk="disk:2")
+    had = Progress(lives=lives, written_offset=40, flushed_offset=40, log_start_offset=0, is_damaged=False, heard_ms=0)
+    role = Leading(leader_epoch=1, start_offset=0, began_ms=0, progress={2: had})
+    mine = replace(replica(), broker_id=1, start_number=1, lives=Lives(memory="memory:1", disk="disk:1"), min_insync_replicas=1)
+    leading = replace(mine, node=NODE, role=role, high_watermark=40)
+    left = replace(NODE, members=MEMBERS[:1], version=6)
+    leading, _ = step(leading, NodeRead(state=left, is_synced=False))
+    leading, orders = step(leading, Tick(now_ms=1))
+    assert not [order for order in orders if isinstance(order, AskSwap)]
+    fetch = ReplicaFetch(
+        topic_id="t",
+        broker_id=2,
+        leader_epoch=1,
+        lives=lives,
+        fetch_offset=40,
+        written_offset=40,
+        flushed_offset=40,
+        log_start_offset=0,
+        last_epoch=1,
+        last_crc=7,
+    )
+    _, orders = step(leading, FetchReceived(fetch=fetch, own_epoch=1, own_crc=7, now_ms=2))
+    assert [order.swap.wanted.members for order in orders if isinstance(order, AskSwap)] == [MEMBERS]

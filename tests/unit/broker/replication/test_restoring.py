@@ -17,6 +17,8 @@ from headrace.broker.replication.swaps import Answer
 
 MEMBERS = tuple(Member(broker_id=one, life=f"m{one}") for one in (1, 2))
 NOTED = Noted(version=9, leader_epoch=4, members=MEMBERS, went_back=True)
+OF_ALL = replace(NOTED, members=(*MEMBERS, Member(broker_id=3, life="m3")))
+NOTHING = Noted(version=0)
 MARKER = State(replicas=(1, 2, 3), is_restored=True)
 OLDER = State(leader=1, start_number=1, leader_epoch=2, members=MEMBERS, replicas=(1, 2, 3), version=5)
 
@@ -28,9 +30,10 @@ def facts(end: int, epoch: int = 4, **others: object) -> LogFacts:
 
 def candidate(broker_id: int, end: int, *, noted: Noted = NOTED, life: str | None = None, epoch: int = 4) -> Candidate:
     lives = Lives(memory=f"m{broker_id}" if life is None else life, disk="d")
-    return Candidate(broker_id=broker_id, lives=lives, log=facts(end, epoch), noted=noted)
+    return Candidate(broker_id=broker_id, lives=lives, log=facts(end, epoch), noted=noted, min_insync_replicas=2)
 
 
+EMPTY = candidate(1, 0, noted=NOTHING, life="new")
 THREE = (candidate(1, 70), candidate(2, 90), candidate(3, 80))
 
 
@@ -45,9 +48,32 @@ def test_with_every_replica_there_and_a_member_that_kept_its_life_nothing_is_los
 
 
 def test_an_empty_disk_beside_a_whole_member_loses_nothing() -> None:
-    empty = candidate(1, 0, noted=Noted(version=0), life="new")
-    plan = restoring.plan(MARKER, (empty, candidate(2, 90), candidate(3, 80)))
+    plan = restoring.plan(MARKER, (EMPTY, candidate(2, 90, noted=OF_ALL), candidate(3, 80, noted=OF_ALL)))
     assert (plan.doubt, plan.chosen) == (None, 2)
+
+
+@pytest.mark.parametrize(
+    "candidates",
+    [
+        pytest.param((EMPTY, candidate(2, 0, noted=NOTHING, life="new"), candidate(3, 80, noted=OF_ALL)), id="two empty disks"),
+        pytest.param(
+            (EMPTY, candidate(2, 60, noted=OF_ALL, life="new"), candidate(3, 80, noted=OF_ALL)), id="a disk and a power"
+        ),
+        pytest.param((EMPTY, candidate(2, 90), candidate(3, 80)), id="a disk, and a replica that no noted set has"),
+        pytest.param(
+            [
+                replace(one, min_insync_replicas=1)
+                for one in (EMPTY, candidate(2, 90, noted=OF_ALL), candidate(3, 80, noted=OF_ALL))
+            ],
+            id="one member was enough",
+        ),
+    ],
+)
+def test_replicas_that_lost_something_may_have_been_the_last_set_of_which_no_other_knows(candidates: list[Candidate]) -> None:
+    """A leader notes a smaller set before it acknowledges by it, the others later. Without its note, theirs names itself."""
+    plan = restoring.plan(MARKER, candidates)
+    assert "without the others" in str(plan.doubt)
+    assert plan.start_offset > UNKNOWN_BYTES
 
 
 def test_of_equal_logs_the_first_in_the_list_of_replicas_continues() -> None:
@@ -106,8 +132,7 @@ def test_replicas_that_noted_what_zookeeper_forgot_come_before_those_that_obeyed
 
 
 def test_a_partition_that_was_never_led_loses_nothing() -> None:
-    nothing = Noted(version=0)
-    plan = restoring.plan(MARKER, [candidate(one, 0, noted=nothing) for one in (1, 2, 3)])
+    plan = restoring.plan(MARKER, [candidate(one, 0, noted=NOTHING) for one in (1, 2, 3)])
     assert (plan.doubt, plan.start_offset) == (None, 0)
 
 
