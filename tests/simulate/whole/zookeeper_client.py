@@ -84,6 +84,8 @@ class SimulatedClient:
         self._connection = 0
         self._seen_zxid = 0
         self._heard_ms = 0
+        self._lost_on = 0
+        """The last connection on which a request was lost: a server without a leader closes it."""
         self._pending: dict[Answer, None] = {}
         self._watches: dict[Callable[[str], None], Callable[[object], None]] = {}
         self._next_out_us = self._next_in_us = 0
@@ -271,6 +273,8 @@ class SimulatedClient:
         self._pending[pending] = None
 
         def arrived() -> None:
+            if self._ensemble.is_away:
+                self._lost_on = connection
             if session.is_over or session.connection != connection or self._ensemble.is_away:
                 return
             session.heard_ms = self._sim.now_ms
@@ -346,7 +350,8 @@ class SimulatedClient:
             return
         assert self._session is not None
         is_cut = (HOST, self._process.host) in self._network.cut
-        if (self._session.is_over and not is_cut) or self._sim.now_ms - self._heard_ms > self._timeout_ms * 2 // 3:
+        is_closed = self._session.is_over or (self._lost_on == connection and not self._ensemble.is_away)
+        if (is_closed and not is_cut) or self._sim.now_ms - self._heard_ms > self._timeout_ms * 2 // 3:
             self._break(KazooState.SUSPENDED)
             self._sim.call_in(self._sim.chance.uniform(5, 60), self._connect, self._process)
             return
